@@ -78,56 +78,52 @@ func TestCFG_01_02_04_VersionsAndGroups(t *testing.T) {
 	require.ErrorContains(t, validate("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration", rules), `kind: Invalid value: "AuthenticationConfiguration"`)
 }
 
-func TestAUTHZCFG_01_04_19_EveryFieldIsChecked(t *testing.T) {
+func TestLIM_06_07_EveryFieldIsChecked(t *testing.T) {
 	path := connectionFile(t, "https://example.dev")
-	for _, c := range []struct{ document, want string }{
-		// AUTHZCFG-01 to 04
-		{head, "authorizers: Required value: at least one authorization mode must be defined"},
-		{head + "authorizers: []", "authorizers: Required value"},
-		{head + "authorizers: [{name: a}]", "authorizers[0].type: Required value"},
-		{head + "authorizers: [{type: Guess, name: a}]", `authorizers[0].type: Unsupported value: "Guess": supported values: "AlwaysDeny", "RBAC", "Webhook"`},
-		{head + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", `authorizers[1].type: Duplicate value: "RBAC"`},
-		{head + "authorizers: [{type: RBAC, name: a}, {type: AlwaysDeny, name: a}]", `authorizers[1].name: Duplicate value: "a"`},
-		{head + "authorizers: [{type: RBAC}]", "authorizers[0].name: Required value"},
-		{head + "authorizers: [{type: RBAC, name: A_B}]", `authorizers[0].name: Invalid value: "A_B": authorizer name is invalid: `},
-		{head + "authorizers: [{type: Webhook, name: a}]", "authorizers[0].webhook: Required value: required when type=Webhook"},
-		{head + "authorizers: [{type: RBAC, name: a, webhook: " + hook(path) + "}]", `authorizers[0].webhook: Invalid value: "non-null": may only be specified when type=Webhook`},
-		// AUTHZCFG-05 to 12, 17
-		{one(hook(path, "authorizedTTL=-1s")), `authorizers[0].webhook.authorizedTTL: Invalid value: "-1s": must be > 0s`},
-		{one(hook(path, "unauthorizedTTL=-1s")), `authorizers[0].webhook.unauthorizedTTL: Invalid value: "-1s": must be > 0s`},
-		{one(hook(path, "authorizedTTL=5")), `authorizers[0].webhook.authorizedTTL: Invalid value: 5`},
-		{one(hook(path, "timeout=-")), "authorizers[0].webhook.timeout: Required value"},
-		{one(hook(path, "timeout=31s")), `authorizers[0].webhook.timeout: Invalid value: "31s": must be > 0s and <= 30s`},
-		{one(hook(path, "timeout=-1s")), `authorizers[0].webhook.timeout: Invalid value: "-1s"`},
-		{one(hook(path, "subjectAccessReviewVersion=-")), "authorizers[0].webhook.subjectAccessReviewVersion: Required value"},
-		{one(hook(path, "subjectAccessReviewVersion=v2")), `authorizers[0].webhook.subjectAccessReviewVersion: Unsupported value: "v2": supported values: "v1", "v1beta1"`},
-		{one(hook(path, "matchConditionSubjectAccessReviewVersion=-")), "authorizers[0].webhook.matchConditionSubjectAccessReviewVersion: Required value"},
-		{one(hook(path, "matchConditionSubjectAccessReviewVersion=v1beta1")), `authorizers[0].webhook.matchConditionSubjectAccessReviewVersion: Unsupported value: "v1beta1": supported values: "v1"`},
-		{one(hook(path, "failurePolicy=-")), "authorizers[0].webhook.failurePolicy: Required value"},
-		{one(hook(path, "failurePolicy=Ignore")), `authorizers[0].webhook.failurePolicy: Unsupported value: "Ignore": supported values: "NoOpinion", "Deny"`},
-		{one(hook(path, "connectionInfo=-")), "authorizers[0].webhook.connectionInfo.type: Required value"},
-		{one(hook(path, "connectionInfo={type: URL}")), `authorizers[0].webhook.connectionInfo.type: Unsupported value: "URL": supported values: "InClusterConfig", "KubeConfigFile"`},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile}")), "authorizers[0].webhook.connectionInfo.kubeConfigFile: Required value"},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: ''}")), "authorizers[0].webhook.connectionInfo.kubeConfigFile: Required value"},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: a.yaml}")), `kubeConfigFile: Invalid value: "a.yaml": must be an absolute path`},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+path+".no}")), `kubeConfigFile: Invalid value: "` + path + `.no": error loading file: `},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+filepath.Dir(path)+"}")), `: must be a regular file`},
-		{one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+path+", connectionFile: "+path+"}")), `connectionFile: Forbidden`},
-		{one(hook(path, "connectionInfo={type: InClusterConfig, kubeConfigFile: "+path+"}")), `can only be set when type=KubeConfigFile`},
-		// AUTHZCFG-14, 15, 19
-		{one(hook(path, "matchConditions=["+strings.Repeat("{expression: 'true'},", 65)+"]")), "authorizers[0].webhook.matchConditions: Too many: 65: must have at most 64 items"},
-		{one(hook(path, "matchConditions=[{}]")), "authorizers[0].webhook.matchConditions[0].expression: Required value"},
-		{one(hook(path, "matchConditions=[{expression: ' '}]")), "matchConditions[0].expression: Required value"},
-		{one(hook(path, "matchConditions=[{expression: 'true'}, {expression: 'true'}]")), `matchConditions[1].expression: Duplicate value: "true"`},
-		{one(hook(path, "matchConditions=[{expression: 'request.usr'}]")), `matchConditions[0].expression: Invalid value: "request.usr": compilation failed`},
-		{one(hook(path, "matchConditions=[{expression: 'request.user'}]")), `must evaluate to bool`},
-		{one(hook(path, "matchConditions=[{expr: 'true'}]")), `matchConditions[0].expr: Forbidden: unknown field`},
-		// CFG-04
-		{head + "authorisers: []", `authorisers: Forbidden: unknown field, did you mean "authorizers"?`},
-		{one(hook(path) + "}, {type: RBAC, name: rbac, name: x"), "authorizers[1].name: Forbidden: duplicate field"},
+	for _, c := range []struct{ row, document, want string }{
+		{"AUTHZCFG-01", head, "authorizers: Required value: at least one authorization mode must be defined"},
+		{"AUTHZCFG-01", head + "authorizers: []", "authorizers: Required value"},
+		{"AUTHZCFG-02", head + "authorizers: [{name: a}]", "authorizers[0].type: Required value"},
+		{"AUTHZCFG-02", head + "authorizers: [{type: Guess, name: a}]", `authorizers[0].type: Unsupported value: "Guess": supported values: "AlwaysDeny", "RBAC", "Webhook"`},
+		{"AUTHZCFG-19", head + "authorizers: [{type: RBAC, name: a}, {type: RBAC, name: b}]", `authorizers[1].type: Duplicate value: "RBAC"`},
+		{"AUTHZCFG-19", head + "authorizers: [{type: RBAC, name: a}, {type: AlwaysDeny, name: a}]", `authorizers[1].name: Duplicate value: "a"`},
+		{"AUTHZCFG-03", head + "authorizers: [{type: RBAC}]", "authorizers[0].name: Required value"},
+		{"AUTHZCFG-03", head + "authorizers: [{type: RBAC, name: A_B}]", `authorizers[0].name: Invalid value: "A_B": authorizer name is invalid: `},
+		{"AUTHZCFG-04", head + "authorizers: [{type: Webhook, name: a}]", "authorizers[0].webhook: Required value: required when type=Webhook"},
+		{"AUTHZCFG-04", head + "authorizers: [{type: RBAC, name: a, webhook: " + hook(path) + "}]", `authorizers[0].webhook: Invalid value: "non-null": may only be specified when type=Webhook`},
+		{"AUTHZCFG-05", one(hook(path, "authorizedTTL=-1s")), `authorizers[0].webhook.authorizedTTL: Invalid value: "-1s": must be > 0s`},
+		{"AUTHZCFG-06", one(hook(path, "unauthorizedTTL=-1s")), `authorizers[0].webhook.unauthorizedTTL: Invalid value: "-1s": must be > 0s`},
+		{"AUTHZCFG-05", one(hook(path, "authorizedTTL=5")), `authorizers[0].webhook.authorizedTTL: Invalid value: 5`},
+		{"AUTHZCFG-07", one(hook(path, "timeout=-")), "authorizers[0].webhook.timeout: Required value"},
+		{"AUTHZCFG-07", one(hook(path, "timeout=31s")), `authorizers[0].webhook.timeout: Invalid value: "31s": must be > 0s and <= 30s`},
+		{"AUTHZCFG-07", one(hook(path, "timeout=-1s")), `authorizers[0].webhook.timeout: Invalid value: "-1s"`},
+		{"AUTHZCFG-08", one(hook(path, "subjectAccessReviewVersion=-")), "authorizers[0].webhook.subjectAccessReviewVersion: Required value"},
+		{"AUTHZCFG-08", one(hook(path, "subjectAccessReviewVersion=v2")), `authorizers[0].webhook.subjectAccessReviewVersion: Unsupported value: "v2": supported values: "v1", "v1beta1"`},
+		{"AUTHZCFG-09", one(hook(path, "matchConditionSubjectAccessReviewVersion=-")), "authorizers[0].webhook.matchConditionSubjectAccessReviewVersion: Required value"},
+		{"AUTHZCFG-09", one(hook(path, "matchConditionSubjectAccessReviewVersion=v1beta1")), `authorizers[0].webhook.matchConditionSubjectAccessReviewVersion: Unsupported value: "v1beta1": supported values: "v1"`},
+		{"AUTHZCFG-10", one(hook(path, "failurePolicy=-")), "authorizers[0].webhook.failurePolicy: Required value"},
+		{"AUTHZCFG-10", one(hook(path, "failurePolicy=Ignore")), `authorizers[0].webhook.failurePolicy: Unsupported value: "Ignore": supported values: "NoOpinion", "Deny"`},
+		{"AUTHZCFG-11", one(hook(path, "connectionInfo=-")), "authorizers[0].webhook.connectionInfo.type: Required value"},
+		{"AUTHZCFG-17", one(hook(path, "connectionInfo={type: URL}")), `authorizers[0].webhook.connectionInfo.type: Unsupported value: "URL": supported values: "InClusterConfig", "KubeConfigFile"`},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile}")), "authorizers[0].webhook.connectionInfo.kubeConfigFile: Required value"},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: ''}")), "authorizers[0].webhook.connectionInfo.kubeConfigFile: Required value"},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: a.yaml}")), `kubeConfigFile: Invalid value: "a.yaml": must be an absolute path`},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+path+".no}")), `kubeConfigFile: Invalid value: "` + path + `.no": error loading file: `},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+filepath.Dir(path)+"}")), `: must be a regular file`},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: KubeConfigFile, kubeConfigFile: "+path+", connectionFile: "+path+"}")), `connectionFile: Forbidden`},
+		{"AUTHZCFG-12", one(hook(path, "connectionInfo={type: InClusterConfig, kubeConfigFile: "+path+"}")), `can only be set when type=KubeConfigFile`},
+		{"AUTHZCFG-14", one(hook(path, "matchConditions=["+strings.Repeat("{expression: 'true'},", 65)+"]")), "authorizers[0].webhook.matchConditions: Too many: 65: must have at most 64 items"},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{}]")), "authorizers[0].webhook.matchConditions[0].expression: Required value"},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{expression: ' '}]")), "matchConditions[0].expression: Required value"},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{expression: 'true'}, {expression: 'true'}]")), `matchConditions[1].expression: Duplicate value: "true"`},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{expression: 'request.usr'}]")), `matchConditions[0].expression: Invalid value: "request.usr": compilation failed`},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{expression: 'request.user'}]")), `must evaluate to bool`},
+		{"AUTHZCFG-15", one(hook(path, "matchConditions=[{expr: 'true'}]")), `matchConditions[0].expr: Forbidden: unknown field`},
+		{"CFG-04", head + "authorisers: []", `authorisers: Forbidden: unknown field, did you mean "authorizers"?`},
+		{"CFG-04", one(hook(path) + "}, {type: RBAC, name: rbac, name: x"), "authorizers[1].name: Forbidden: duplicate field"},
 	} {
 		err := validate(c.document, rules)
-		require.ErrorContains(t, err, c.want, c.document)
+		require.ErrorContains(t, err, c.want, "%s: %s", c.row, c.document)
 	}
 	require.NoError(t, validate(one(hook(path)), rules))
 	require.NoError(t, validate(one(hook(path, "connectionInfo={type: KubeConfigFile, connectionFile: "+path+"}")), rules), "AUTHZCFG-12")
@@ -248,7 +244,7 @@ func TestAUTHZCFG_03_20_21_CachesAndMetrics(t *testing.T) {
 	}
 }
 
-func TestAUTHZCFG_15_16_18_Conditions(t *testing.T) {
+func TestAUTHZCFG_13_15_16_18_Conditions(t *testing.T) {
 	resource := question
 	paths := authz.Attributes{User: question.User, Verb: "get", Path: "/healthz"}
 	for _, c := range []struct {
@@ -268,9 +264,10 @@ func TestAUTHZCFG_15_16_18_Conditions(t *testing.T) {
 		{"'ops' in request.groups\nrequest.user == 'alice'\nrequest.uid == ''", resource, "Deny", authz.Allow},
 		{"has(request.extra)", resource, "Deny", authz.NoOpinion},
 		{"has(request.resourceAttributes.labelSelector)", resource, "Deny", authz.NoOpinion},
+		{"", resource, "Deny", authz.Allow},
 	} {
 		var list []string
-		for _, e := range strings.Split(c.conditions, "\n") {
+		for e := range strings.FieldsFuncSeq(c.conditions, func(r rune) bool { return r == '\n' }) {
 			list = append(list, fmt.Sprintf("{expression: %q}", e))
 		}
 		s := newWebhook(t, `{"allowed":true}`)

@@ -56,7 +56,7 @@ func request(text string) authz.Attributes {
 }
 
 // RBAC-02, AUTHZ-09, AUTHZ-11: what a rule covers.
-func TestRBAC_02_Rules(t *testing.T) {
+func TestRBAC_02_AUTHZ_09_11_Rules(t *testing.T) {
 	for _, c := range []struct {
 		rule    rule
 		yes, no []string
@@ -160,7 +160,7 @@ func TestRBAC_03_Subjects(t *testing.T) {
 }
 
 // RBAC-04, AUTHZ-10: a namespaced binding grants in its namespace only, and never paths.
-func TestRBAC_04_NamespacedBindings(t *testing.T) {
+func TestRBAC_04_AUTHZ_10_NamespacedBindings(t *testing.T) {
 	x := rbac.NewIndex("k8s.io")
 	all := words("*")
 	x.PutRole("", "all", []rule{{Verbs: all, APIGroups: all, Resources: all}, {Verbs: all, NonResourceURLs: all}})

@@ -90,7 +90,9 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, given.signed.Close()) }()
-	authorizer, err := f.authorization.Open(accessflags.Options{Types: authorizers(), Logger: log})
+	authorizer, err := f.authorization.Open(accessflags.Options{
+		Types: authorizers(), Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),
+	})
 	if err != nil {
 		return err
 	}

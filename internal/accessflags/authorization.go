@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authz/abac"
 	"github.com/kindwright/kindwright/config"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -140,6 +141,28 @@ type Options struct {
 	TypeNames bool // as kube-apiserver names authorizers; see config.AuthorizationRules
 	Logger    logr.Logger
 	ServerID  string // identifies the server in metrics, as a hash
+
+	Release string // of Kubernetes, whose gates count; empty is the newest
+	Gates   string // settings of --feature-gates
+}
+
+// gate is what --authorization-config needs.
+const gate = "StructuredAuthorizationConfiguration"
+
+// checkGate rejects the file in releases without it. Source: AUTHZ-04.
+func (o Options) checkGate() error {
+	release := feature.Newest()
+	var err error
+	if o.Release != "" {
+		if release, err = feature.ParseRelease(o.Release); err != nil {
+			return err
+		}
+	}
+	gates, err := feature.NewGates(release, o.Gates)
+	if err == nil && !gates.Enabled(gate) {
+		err = fmt.Errorf("--%s cannot be used when the feature gate %s is disabled", flagConfig, gate)
+	}
+	return err
 }
 
 // Open makes the authorizer. Its Types tell which modes are in use.
@@ -150,6 +173,9 @@ func (f *Authorization) Open(o Options) (*config.Authorizer, error) {
 	}
 	with := config.AuthorizationOptions{Types: types, TypeNames: o.TypeNames, Logger: o.Logger, ServerID: o.ServerID}
 	if f.file != "" {
+		if err := o.checkGate(); err != nil {
+			return nil, err
+		}
 		z, err := config.OpenAuthorization(f.file, with)
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", flagConfig, err)

@@ -125,7 +125,10 @@ func modes() []string { return slices.Sorted(maps.Keys((&options{}).authorizers(
 
 // authorize opens the authorizer that the flags name.
 func (o *options) authorize(log logr.Logger) (*config.Authorizer, error) {
-	return o.authorization.Open(accessflags.Options{Types: o.authorizers(), TypeNames: true, Logger: log, ServerID: o.host()})
+	return o.authorization.Open(accessflags.Options{
+		Types: o.authorizers(), TypeNames: true, Logger: log, ServerID: o.host(),
+		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
+	})
 }
 
 // everything allows everything to authenticated callers. It has no opinion about others.
