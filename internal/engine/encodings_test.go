@@ -15,8 +15,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// shelves starts an engine with two kinds and returns what they are served as.
-func shelves(t *testing.T) (e *engine.Engine, widgets, olds *engine.Served) {
+// twoKinds starts an engine with two kinds and returns what they are served as.
+func twoKinds(t *testing.T) (e *engine.Engine, widgets, olds *engine.Served) {
 	t.Helper()
 	e = start(t, memory.New(), nil, twoForms())
 	widgets, ok := e.Set().Lookup(widgetResource)
@@ -27,23 +27,23 @@ func shelves(t *testing.T) (e *engine.Engine, widgets, olds *engine.Served) {
 }
 
 func TestREAD_02_AShapeIsKeptFromItsSecondUse(t *testing.T) {
-	e, served, olds := shelves(t)
+	e, served, olds := twoKinds(t)
 	built := 0
-	ask := func(s *engine.Served, key string, rev storage.Revision, shape engine.Shape) string {
+	ask := func(s *engine.Served, key string, rev storage.Revision, encoding engine.Encoding) string {
 		entry := watch.NewEntry(key, rev, watch.Body{Prefix: []byte(`{"metadata":{`), Suffix: []byte(`"name":"x"}}`)}, watch.Facts{})
-		b, err := s.Shape(entry, shape, func() ([]byte, error) {
+		b, err := s.Encoding(entry, encoding, func() ([]byte, error) {
 			built++
-			return fmt.Appendf(nil, "%s %d %d %v", key, rev, shape, s == served), nil
+			return fmt.Appendf(nil, "%s %d %d %v", key, rev, encoding, s == served), nil
 		})
 		require.NoError(t, err)
 		return string(b)
 	}
-	require.Zero(t, e.ShapeStatistics().Shapes)
+	require.Zero(t, e.EncodingStatistics().Entries)
 	for use, want := range []int{1, 2, 2, 2} {
 		require.Equal(t, "/a 7 1 true", ask(served, "/a", 7, engine.Packed))
 		require.Equal(t, want, built, "use %d", use)
 	}
-	require.Equal(t, 1, e.ShapeStatistics().Shapes)
+	require.Equal(t, 1, e.EncodingStatistics().Entries)
 	for range 3 { // none is taken for another
 		require.Equal(t, "/a 7 2 true", ask(served, "/a", 7, engine.Message))
 		require.Equal(t, "/a 8 1 true", ask(served, "/a", 8, engine.Packed))
@@ -51,23 +51,23 @@ func TestREAD_02_AShapeIsKeptFromItsSecondUse(t *testing.T) {
 		require.Equal(t, "/a 7 1 false", ask(olds, "/a", 7, engine.Packed))
 	}
 	require.Equal(t, 2+4*2, built)
-	require.Equal(t, 5, e.ShapeStatistics().Shapes)
+	require.Equal(t, 5, e.EncodingStatistics().Entries)
 
 	for range 3 { // what cannot be made is not kept
-		_, err := served.Shape(watch.NewEntry("/c", 9, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return nil, fmt.Errorf("no") })
+		_, err := served.Encoding(watch.NewEntry("/c", 9, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return nil, fmt.Errorf("no") })
 		require.EqualError(t, err, "no")
 	}
-	require.Equal(t, 5, e.ShapeStatistics().Shapes)
+	require.Equal(t, 5, e.EncodingStatistics().Entries)
 }
 
-// Whatever is asked for, and however often, all shapes together stay within their budget; what is used stays.
+// Whatever is asked for, and however often, all encodings together stay within their budget; what is used stays.
 func TestREAD_02_ShapesStayWithinTheirBudget(t *testing.T) {
-	e, served, olds := shelves(t)
+	e, served, olds := twoKinds(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
 	filler := bytes.Repeat([]byte{'x'}, 64<<10)
-	ask := func(s *engine.Served, key string, shape engine.Shape, size int) (built bool) {
+	ask := func(s *engine.Served, key string, encoding engine.Encoding, size int) (built bool) {
 		entry := watch.NewEntry(key, 7, watch.Body{}, watch.Facts{})
-		b, err := s.Shape(entry, shape, func() ([]byte, error) { built = true; return filler[:size:size], nil })
+		b, err := s.Encoding(entry, encoding, func() ([]byte, error) { built = true; return filler[:size:size], nil })
 		require.NoError(t, err)
 		require.Len(t, b, size)
 		return built
@@ -80,31 +80,31 @@ func TestREAD_02_ShapesStayWithinTheirBudget(t *testing.T) {
 		if i%2 == 0 {
 			s = olds
 		}
-		key, shape := fmt.Sprint("/", i/6), engine.Shape(1+i%3)
-		ask(s, key, shape, size)
-		ask(s, key, shape, size)
+		key, encoding := fmt.Sprint("/", i/6), engine.Encoding(1+i%3)
+		ask(s, key, encoding, size)
+		ask(s, key, encoding, size)
 		if i%50 == 0 {
 			require.False(t, ask(served, "hot", engine.Packed, 100), "what is in use stays")
 		}
-		now := e.ShapeStatistics()
+		now := e.EncodingStatistics()
 		require.LessOrEqual(t, now.Bytes, now.Budget)
-		require.GreaterOrEqual(t, now.Bytes, now.Shapes*100)
+		require.GreaterOrEqual(t, now.Bytes, now.Entries*100)
 		most = max(most, now.Bytes)
 	}
-	require.Greater(t, most, e.ShapeStatistics().Budget*9/10)
+	require.Greater(t, most, e.EncodingStatistics().Budget*9/10)
 
-	huge := make([]byte, e.ShapeStatistics().Budget+1)
-	kept := e.ShapeStatistics().Shapes
+	huge := make([]byte, e.EncodingStatistics().Budget+1)
+	kept := e.EncodingStatistics().Entries
 	for range 3 {
-		_, err := served.Shape(watch.NewEntry("/huge", 7, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return huge, nil })
+		_, err := served.Encoding(watch.NewEntry("/huge", 7, watch.Body{}, watch.Facts{}), engine.Packed, func() ([]byte, error) { return huge, nil })
 		require.NoError(t, err)
 	}
-	require.Equal(t, kept, e.ShapeStatistics().Shapes, "what is larger than the budget pushes nothing out")
+	require.Equal(t, kept, e.EncodingStatistics().Entries, "what is larger than the budget pushes nothing out")
 }
 
 // Conversions count towards the same budget as all else.
 func TestVER_15_ConvertedObjectsAreKeptAsShapes(t *testing.T) {
-	e, _, olds := shelves(t)
+	e, _, olds := twoKinds(t)
 	create(t, e, "x")
 	target := registry.Target{Resource: oldResource, Namespace: "a", Name: "x"}
 	var entries []*watch.Entry
@@ -116,8 +116,8 @@ func TestVER_15_ConvertedObjectsAreKeptAsShapes(t *testing.T) {
 	require.NotSame(t, entries[0], entries[1])
 	require.Same(t, entries[1], entries[2])
 	require.Same(t, entries[1], entries[3])
-	now := e.ShapeStatistics()
-	require.Equal(t, 1, now.Shapes)
+	now := e.EncodingStatistics()
+	require.Equal(t, 1, now.Entries)
 	require.Greater(t, now.Bytes, entries[1].Size())
 	require.Equal(t, oldResource.Resource, olds.Resource.Plural)
 }

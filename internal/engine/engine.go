@@ -70,7 +70,7 @@ type Engine struct {
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
 	types      atomic.Pointer[typeIndex]
-	shapes     *shapes
+	encodings  *encodings
 	renewal    renewal
 	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
@@ -94,7 +94,7 @@ func New(cfg Config) (*Engine, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations(), messages: &protobuf.Types{}}
+	e := &Engine{cfg: cfg, encodings: newEncodings(), migrations: newMigrations(), messages: &protobuf.Types{}}
 	e.attach(cfg.Store, watch.NewDispatcher(cfg.Store, watch.WithLogger(cfg.Logger), cfg.observed()))
 	e.set.Store((&Set{}).edit().done())
 	return e, nil

@@ -4,16 +4,16 @@ package engine
 // again.
 func (s *Served) Rules() any { return s.ownership.rules.Load() }
 
-// ShapeStatistics says what an engine keeps of shapes other than the JSON of its objects.
-type ShapeStatistics struct {
-	Shapes int // how many
-	Bytes  int // about how much memory they hold, at most Budget
-	Budget int
+// EncodingStatistics says what an engine keeps of encodings other than the JSON of its objects.
+type EncodingStatistics struct {
+	Entries int // how many
+	Bytes   int // about how much memory they hold, at most Budget
+	Budget  int
 }
 
-// ShapeStatistics returns what the engine keeps at this moment.
-func (e *Engine) ShapeStatistics() ShapeStatistics {
-	e.shapes.mu.Lock()
-	defer e.shapes.mu.Unlock()
-	return ShapeStatistics{Shapes: len(e.shapes.kept), Bytes: e.shapes.bytes, Budget: e.shapes.budget}
+// EncodingStatistics returns what the engine keeps at this moment.
+func (e *Engine) EncodingStatistics() EncodingStatistics {
+	e.encodings.mu.Lock()
+	defer e.encodings.mu.Unlock()
+	return EncodingStatistics{Entries: len(e.encodings.kept), Bytes: e.encodings.bytes, Budget: e.encodings.budget}
 }

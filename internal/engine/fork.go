@@ -29,8 +29,8 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 	if e.lifetime == nil {
 		return nil, errors.New("registry: an engine is forked while it runs; this one has not started")
 	}
-	f := &Engine{cfg: cfg, shapes: newShapes(), migrations: newMigrations(), messages: e.messages}
-	set, served := e.Set().fork(f.shapes)
+	f := &Engine{cfg: cfg, encodings: newEncodings(), migrations: newMigrations(), messages: e.messages}
+	set, served := e.Set().fork(f.encodings)
 	var request watch.ForkRequest
 	for s := range set.Stored() {
 		if s.Cache != nil {
@@ -65,13 +65,13 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 
 // fork copies a set for another engine and maps the old resources to the new ones. The caller still
 // has to copy their state.
-func (s *Set) fork(shapes *shapes) (*Set, map[*Served]*Served) {
+func (s *Set) fork(encodings *encodings) (*Set, map[*Served]*Served) {
 	copies := map[*Served]*Served{}
 	empty := &Set{generation: s.generation - 1, words: s.words}
 	next := empty.edit()
 	add := func(from *Served, hidden bool) {
 		to := *from
-		to.shelf, to.broken, to.unlead = &shelf{shapes}, &broken{}, nil
+		to.scope, to.broken, to.unlead = &scope{encodings}, &broken{}, nil
 		to.present, to.leave = context.WithCancel(context.Background())
 		if hidden {
 			to.leave()

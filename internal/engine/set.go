@@ -26,7 +26,7 @@ type Served struct {
 	stored    *Served    // the stored form; the resource itself, if it is that
 	stale     *staleKeys // shared by all forms
 	ownership *ownership // likewise
-	shelf     *shelf     // encodings and other values derived from its objects
+	scope     *scope     // encodings and other values derived from its objects
 	records   *records   // shared by all forms: what stored records can be read as
 	broken    *broken    // objects that cannot be shown in this form
 
@@ -38,7 +38,7 @@ type Served struct {
 // newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
-	s := &Served{Resource: r.Resource, Kind: r, stored: base, shelf: &shelf{e.shapes}, broken: &broken{}}
+	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, broken: &broken{}}
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {
 		s.stored = s

@@ -17,14 +17,14 @@ import (
 )
 
 // Show returns an object of the live view or of its log in the form of s: the entry itself, if that is the form it was written
-// in. Converted entries are shared by all readers, within the budget of all shapes.
+// in. Converted entries are shared by all readers, within the budget of all encodings.
 func (s *Served) Show(ctx context.Context, e *watch.Entry) (*watch.Entry, error) {
 	if s.shows(e) {
 		return e, nil
 	}
-	v, err := s.shelf.make(s.shelf.key(e, converted), func() (shapeValue, error) {
+	v, err := s.scope.make(s.scope.key(e, converted), func() (encoded, error) {
 		out, err := s.convert(ctx, e)
-		return shapeValue{entry: out}, err
+		return encoded{entry: out}, err
 	})
 	return v.entry, err
 }
@@ -82,7 +82,7 @@ func (s *Served) showEach(ctx context.Context, entries iter.Seq2[*watch.Entry, e
 	}
 }
 
-// showKept is ShowAll with the shapes that are kept, and keeps what is asked for again.
+// showKept is ShowAll with the encodings that are kept, and keeps what is asked for again.
 func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch.Entry, error) {
 	out := slices.Clone(entries)
 	var missing []*watch.Entry
@@ -92,7 +92,7 @@ func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch
 		if s.shows(e) {
 			continue
 		}
-		v, ok, twice := s.shelf.find(s.shelf.key(e, converted))
+		v, ok, twice := s.scope.find(s.scope.key(e, converted))
 		if ok {
 			out[i] = v.entry
 			continue
@@ -103,7 +103,7 @@ func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch
 	for n, e := range made {
 		i := at[n]
 		if out[i] = e; again[i] {
-			s.shelf.add(s.shelf.key(entries[i], converted), shapeValue{entry: e})
+			s.scope.add(s.scope.key(entries[i], converted), encoded{entry: e})
 		}
 	}
 	if err != nil {

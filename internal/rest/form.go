@@ -279,7 +279,7 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 	packed, size := engine.Packed, entry.Length()
 	switch {
 	case plain == negotiate.Result{MediaType: negotiate.Protobuf}:
-		message, err := c.served.Shape(entry, engine.Message, func() ([]byte, error) { return c.written(form, entry) })
+		message, err := c.served.Encoding(entry, engine.Message, func() ([]byte, error) { return c.written(form, entry) })
 		if err != nil {
 			return err
 		}
@@ -291,7 +291,7 @@ func (c *call) answerRead(form negotiate.Result, entry *watch.Entry) error {
 		if err := c.keepObject(form, entry); err != nil {
 			return err
 		}
-		small, err := c.served.Shape(entry, packed, func() ([]byte, error) {
+		small, err := c.served.Encoding(entry, packed, func() ([]byte, error) {
 			if body == nil {
 				body = entry.AppendJSON(make([]byte, 0, size))
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// A long list that has to be rendered or compressed is made of segments: neighbours that are kept in the shape they were
+// A long list that has to be rendered or compressed is made of segments: neighbours that are cached in the encoding they were
 // sent in, for whoever lists them again (design rule 11). Where a segment ends is a matter of the objects' names alone, so
 // that a change of one object leaves the others' segments as they are.
 const (
@@ -48,36 +48,36 @@ type keeper interface {
 
 // keeping is how segments are kept.
 type keeping struct {
-	shape engine.Shape // of a segment as it is sent
-	about string       // what is written beside what the objects hold
-	least int          // bytes in a row
-	alike bool         // what is written of an object is the same in every form
+	encoding engine.Encoding // of a segment as it is sent
+	about    string          // what is written beside what the objects hold
+	least    int             // bytes in a row
+	alike    bool            // what is written of an object is the same in every form
 
 	object func(dst []byte, e *watch.Entry) ([]byte, error) // appends one
 	ages   func([]*watch.Entry) string                      // what changes although the objects do not; nil for nothing
 }
 
 func (f *whole) keep(packed, converted bool) (keeping, bool) {
-	k := keeping{shape: engine.PackedSegment, least: shortestRow, object: f.object}
+	k := keeping{encoding: engine.PackedSegment, least: shortestRow, object: f.object}
 	if !packed {
-		k.shape = engine.SegmentObjects
+		k.encoding = engine.SegmentObjects
 	}
 	return k, packed || converted
 }
 
 func (f *partials) keep(packed, _ bool) (keeping, bool) {
-	return keeping{shape: rowShape(packed), about: f.apiVersion, least: shortestRow, alike: true, object: f.object}, true
+	return keeping{encoding: rowEncoding(packed), about: f.apiVersion, least: shortestRow, alike: true, object: f.object}, true
 }
 
 func (f *tables) keep(packed, _ bool) (keeping, bool) {
-	k := keeping{shape: rowShape(packed), about: "Table " + string(f.Include()) + " " + f.apiVersion, least: shortestRow, object: f.soleRow, ages: f.ages}
+	k := keeping{encoding: rowEncoding(packed), about: "Table " + string(f.Include()) + " " + f.apiVersion, least: shortestRow, object: f.soleRow, ages: f.ages}
 	if f.Include() == meta.IncludeNone {
 		k.least = shortestCells
 	}
 	return k, f.Lasting() && f.Include() != meta.IncludeObject
 }
 
-func rowShape(packed bool) engine.Shape {
+func rowEncoding(packed bool) engine.Encoding {
 	if packed {
 		return engine.PackedRows
 	}
@@ -166,7 +166,7 @@ func (s *segments) begin() error {
 	if s.packed {
 		least := len(head)
 		for _, e := range s.objects {
-			if s.shape == engine.PackedRows || s.list.Served.Converts() {
+			if s.encoding == engine.PackedRows || s.list.Served.Converts() {
 				least += s.least
 			} else {
 				least += e.Length()
@@ -223,14 +223,14 @@ func (s *segments) flush() error {
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's segment
 	}
-	if !s.packed && s.shape == engine.PackedSegment {
+	if !s.packed && s.encoding == engine.PackedSegment {
 		text, err := s.render()
 		if err != nil {
 			return err
 		}
 		return s.plain(text)
 	}
-	kept, err := s.list.Served.Segment(s.objects, s.shape, about, func() ([]byte, error) {
+	kept, err := s.list.Served.Segment(s.objects, s.encoding, about, func() ([]byte, error) {
 		text, err := s.render()
 		if err != nil || !s.packed {
 			return text, err
