@@ -83,7 +83,7 @@ func TestRBAC_01_Kinds(t *testing.T) {
 }
 
 // RBAC-06: nobody grants what they do not have, in any way of writing.
-func TestRBAC_06_Escalation(t *testing.T) {
+func TestRBAC_06_Z5_Z6_Escalation(t *testing.T) {
 	h := serveRBAC(t, memory.New())
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[
 		{"verbs":["get","create","update","patch","delete"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},

@@ -115,7 +115,7 @@ func TestIMP_03_S18_ImpersonationThatMakesNoSenseIs400(t *testing.T) {
 	}
 }
 
-func TestIMP_02_EachPartNeedsTheVerbImpersonate(t *testing.T) {
+func TestIMP_02_Z14_EachPartNeedsTheVerbImpersonate(t *testing.T) {
 	all := []string{
 		"impersonate /users/ /alice", "impersonate /groups/ /dev", "impersonate authentication.k8s.io/uids/ /7",
 		"impersonate authentication.k8s.io/userextras/scopes /x", "impersonate authentication.k8s.io/userextras/scopes /y",
