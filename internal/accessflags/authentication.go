@@ -35,9 +35,12 @@ func (f *TokenWebhook) Check() (problems []error) {
 	return problems
 }
 
+// Given reports whether there is a webhook.
+func (f *TokenWebhook) Given() bool { return f.connection != "" }
+
 // Open makes the authenticator, or nil if there is no webhook. audiences are those of the server.
 func (f *TokenWebhook) Open(log logr.Logger, audiences ...string) (*webhook.Webhook, error) {
-	if f.connection == "" {
+	if !f.Given() {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	const name = "--authentication-token-webhook-config-file"

@@ -361,7 +361,7 @@ func (o *options) warnings() []string {
 	}
 	out = append(out, o.withoutEffectOf...)
 	out = append(out, o.proxy.warnings()...)
-	if o.clientCAFile == "" && o.tokenFile == "" && !o.authn.Given() {
+	if o.clientCAFile == "" && o.tokenFile == "" && !o.authn.Given() && !o.tokenWebhook.Given() {
 		out = append(out, "neither --client-ca-file nor --token-auth-file nor an issuer of tokens is given: nobody can log in")
 	}
 	return out
