@@ -54,7 +54,7 @@ func TestAUTHZ_01_AUTHN_09_WebhooksOfTheFlags(t *testing.T) {
 			r.Status.Authenticated, r.Status.User.Username, r.Status.User.Groups = true, "wendy", []string{"far"}
 		}
 	})
-	s := run(t, "--authorization-mode=Node,RBAC,Webhook", "--authorization-webhook-config-file="+authorizer, "--authentication-token-webhook-config-file="+authenticator)
+	s := run(t, "--data-dir="+t.TempDir(), "--authorization-mode=Node,RBAC,Webhook", "--authorization-webhook-config-file="+authorizer, "--authentication-token-webhook-config-file="+authenticator)
 	const maps = "/api/v1/namespaces/default/configmaps"
 	code, _ := s.do(t, "remote", "GET", maps+"?labelSelector=a%3Db", "")
 	require.Equal(t, 200, code)
@@ -92,7 +92,7 @@ authorizers:
 - {type: Node, name: node}
 - {type: RBAC, name: rbac}
 `)
-	s := run(t, "--authorization-config="+file)
+	s := run(t, "--data-dir="+t.TempDir(), "--authorization-config="+file)
 	code, _ := s.do(t, "master", "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		`{"metadata":{"name":"ann"},"subjects":[{"kind":"User","name":"ann","apiGroup":"rbac.authorization.k8s.io"}],"roleRef":{"kind":"ClusterRole","name":"cluster-admin","apiGroup":"rbac.authorization.k8s.io"}}`)
 	require.Equal(t, 201, code)
