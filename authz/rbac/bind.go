@@ -109,13 +109,21 @@ func (f *feed) put(e *watch.Entry) {
 	data := e.AppendJSON(nil)
 	if f.role {
 		var body struct {
-			Rules []PolicyRule `json:"rules"`
+			Metadata struct {
+				Labels map[string]string `json:"labels"`
+			} `json:"metadata"`
+			Rules           []PolicyRule     `json:"rules"`
+			AggregationRule *AggregationRule `json:"aggregationRule"`
 		}
 		if json.Unmarshal(data, &body) != nil {
 			f.drop(refOf(e))
 			return
 		}
-		f.index.setRole(refOf(e), compile(body.Rules))
+		if r := refOf(e); f.cluster {
+			f.index.setClusterRole(r.name, newClusterRole(body.Rules, body.Metadata.Labels, body.AggregationRule))
+		} else {
+			f.index.setRole(r, compile(body.Rules))
+		}
 		return
 	}
 	var body struct {
@@ -131,7 +139,7 @@ func (f *feed) put(e *watch.Entry) {
 
 func (f *feed) drop(r ref) {
 	if f.role {
-		f.index.setRole(r, nil)
+		f.index.dropRole(r)
 	} else {
 		f.index.dropBinding(r)
 	}

@@ -16,12 +16,13 @@ import (
 type Index struct {
 	group string // of the kinds
 
-	mu       sync.Mutex // of changes
-	roles    map[ref]*role
-	bindings map[ref]*binding
-	scopes   directory
-	queue    []*scope // whose tables are to be made
-	bulk     bool     // many changes come at once
+	mu           sync.Mutex // of changes
+	roles        map[ref]*role
+	bindings     map[ref]*binding
+	clusterRoles map[string]*clusterRole
+	scopes       directory
+	queue        []*scope // whose tables are to be made
+	bulk         bool     // many changes come at once
 }
 
 // ref names a role or a binding. Those of the cluster have no namespace.
@@ -45,7 +46,7 @@ type binding struct {
 // messages.
 func NewIndex(groupDomain string) *Index {
 	return &Index{
-		group: Group(groupDomain), roles: map[ref]*role{}, bindings: map[ref]*binding{},
+		group: Group(groupDomain), roles: map[ref]*role{}, bindings: map[ref]*binding{}, clusterRoles: map[string]*clusterRole{},
 		scopes: directory{seed: maphash.MakeSeed()},
 	}
 }
@@ -56,12 +57,24 @@ const stepKeys = 1000
 // PutRole sets the rules of a Role, or of a ClusterRole if the namespace is empty. The index keeps
 // the rules, so the caller must not modify them.
 func (x *Index) PutRole(namespace, name string, rules []PolicyRule) {
-	x.change(func() { x.setRole(ref{namespace, name}, compile(rules)) })
+	x.change(func() {
+		if namespace == "" {
+			x.setClusterRole(name, newClusterRole(rules, nil, nil))
+		} else {
+			x.setRole(ref{namespace, name}, compile(rules))
+		}
+	})
+}
+
+// PutClusterRole sets a ClusterRole with its labels and its aggregation rule. Of an aggregated role,
+// those rules count that one of its parts has. The index keeps the rules and labels.
+func (x *Index) PutClusterRole(r *ClusterRole) {
+	x.change(func() { x.setClusterRole(r.Name, newClusterRole(r.Rules, r.Labels, r.AggregationRule)) })
 }
 
 // DropRole removes a Role or ClusterRole. Bindings that name it grant nothing until it is put again.
 func (x *Index) DropRole(namespace, name string) {
-	x.change(func() { x.setRole(ref{namespace, name}, nil) })
+	x.change(func() { x.dropRole(ref{namespace, name}) })
 }
 
 // PutBinding sets a RoleBinding, or a ClusterRoleBinding if the namespace is empty. The index keeps
@@ -97,6 +110,7 @@ func (x *Index) changeAll(make func()) {
 		}
 	}()
 	make()
+	x.aggregateAll()
 }
 
 // work makes tables until the budget is used up.
@@ -157,6 +171,14 @@ func (x *Index) setRole(r ref, next *permissions) {
 		x.consider(h.scope)
 	}
 	x.release(one)
+}
+
+func (x *Index) dropRole(r ref) {
+	if r.namespace == "" {
+		x.setClusterRole(r.name, nil)
+	} else {
+		x.setRole(r, nil)
+	}
 }
 
 // release forgets a role that neither exists nor is named.
