@@ -29,7 +29,7 @@ func whoami(t *testing.T, c *client) authn.UserInfo {
 
 func TestAUTHN_22_TokenFileAuthenticates(t *testing.T) {
 	tokens := writeTo(t, t.TempDir(), "tokens.csv", "wonderland,alice,u-1,\"devs,testers\"\nroot-token,root,u-0,system:masters\n")
-	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens)
+	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--authorization-mode=AlwaysAllow")
 	nobody := anonymous(t, s.kubeconfig)
 
 	alice := nobody.with("wonderland")
@@ -136,14 +136,27 @@ func TestRBAC_RolesCount(t *testing.T) {
 }
 
 func TestHEALTH_21_AnonymousClientsGetHealthAlone(t *testing.T) {
-	s := serveIn(t, t.TempDir())
+	t.Run("by default", func(t *testing.T) {
+		s := serveIn(t, t.TempDir())
+		assert.Equal(t, http.StatusOK, anonymous(t, s.kubeconfig).do(t, "GET", "/version", "").code, "the role system:public-info-viewer")
+		getsHealthAlone(t, s)
+	})
+	t.Run("where all known callers may do everything", func(t *testing.T) {
+		s := serveIn(t, t.TempDir(), "--authorization-mode=AlwaysAllow")
+		assert.Equal(t, http.StatusForbidden, anonymous(t, s.kubeconfig).do(t, "GET", "/version", "").code)
+		getsHealthAlone(t, s)
+	})
+}
+
+func getsHealthAlone(t *testing.T, s *server) {
+	t.Helper()
 	nobody := anonymous(t, s.kubeconfig)
 	for _, path := range []string{"/healthz", "/livez", "/readyz", "/readyz?verbose"} {
 		a := nobody.do(t, "GET", path, "")
 		assert.Equal(t, http.StatusOK, a.code, "%s: %s", path, a.body)
 	}
 	for _, path := range []string{
-		"/readyz/ping", "/healthz/etcd", "/", "/api", "/apis", "/api/v1", "/apis/example.dev", "/apis/example.dev/v1", "/version",
+		"/readyz/ping", "/healthz/etcd", "/", "/api", "/apis", "/api/v1", "/apis/example.dev", "/apis/example.dev/v1",
 		"/openapi/v3", "/openapi/v3/apis/example.dev/v1", "/metrics", "/debug/pprof/", widgetsPath, widgetsPath + "/w",
 		"/api/v1/namespaces", "/api/v1/namespaces/default", "/apis/example.dev/v1/widgets?watch=1", "/apis/no.such/v1/things",
 	} {

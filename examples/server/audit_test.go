@@ -49,7 +49,7 @@ func TestFLAG_11_RequestsAreRecordedInAFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "audit.json")
 	tokens := writeTo(t, dir, "tokens.csv", "marked-secret,alice,u-1,devs\n")
-	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--audit-policy-file="+writeTo(t, dir, "policy.yaml", auditPolicy), "--audit-log-path="+path)
+	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--authorization-mode=AlwaysAllow", "--audit-policy-file="+writeTo(t, dir, "policy.yaml", auditPolicy), "--audit-log-path="+path)
 	alice := anonymous(t, s.kubeconfig).with("marked-secret")
 	a := alice.do(t, http.MethodPost, widgetsPath, widget("a"))
 	require.Equal(t, http.StatusCreated, a.code)

@@ -68,6 +68,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 		"requestheader-extra-headers-prefix": set.String("requestheader-extra-headers-prefix", "X-Remote-Extra-", "prefixes of headers with further facts"),
 	}
 	set.StringVar(&f.clientCAFile, "client-ca-file", "", "PEM file of further authorities whose client certificates are accepted")
+	f.authorization.Default = modeRBAC
 	f.authorization.Add(set, modes()...)
 	f.tokenWebhook.Add(set)
 	set.BoolVar(&f.collect, "garbage-collection", true,

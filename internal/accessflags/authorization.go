@@ -1,6 +1,7 @@
 package accessflags
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +28,9 @@ const (
 
 // Authorization are the values of the flags that say who authorizes.
 type Authorization struct {
+	// Default is the mode of a program that is given none. "" means AlwaysAllow, as in kube-apiserver.
+	Default string
+
 	modes      list
 	policy     string
 	connection string
@@ -63,7 +67,7 @@ const (
 
 // Add adds the flags to a set. own are the modes of the program.
 func (f *Authorization) Add(set *flag.FlagSet, own ...string) {
-	set.Var(&f.modes, flagMode, "who decides what users may do, asked in order: "+strings.Join(known(own), ", ")+" (default AlwaysAllow, unless there is --authorization-config)")
+	set.Var(&f.modes, flagMode, "who decides what users may do, asked in order: "+strings.Join(known(own), ", ")+" (default "+f.standard()+", unless there is --authorization-config)")
 	set.StringVar(&f.policy, flagPolicy, "", "file with one policy in JSON on each line, for the mode ABAC")
 	set.StringVar(&f.connection, flagConnection, "", "file in the form of a kubeconfig that says where the webhook of the mode Webhook is")
 	set.StringVar(&f.version, flagVersion, "v1beta1", "version of the SubjectAccessReview that the webhook is sent: v1 or v1beta1")
@@ -128,10 +132,12 @@ func (f *Authorization) Check(own ...string) (problems []error) {
 // Modes returns the modes, or none if a file says who authorizes.
 func (f *Authorization) Modes() []string {
 	if len(f.modes) == 0 && f.file == "" {
-		return []string{modeAlwaysAllow}
+		return []string{f.standard()}
 	}
 	return f.modes
 }
+
+func (f *Authorization) standard() string { return cmp.Or(f.Default, modeAlwaysAllow) }
 
 // Options says what a program has beside the flags.
 type Options struct {
