@@ -142,6 +142,18 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 	})
 }
 
+func TestAUTHNCFG_27_47_EgressSelectionHasNoEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := example(t, "login.example.com")
+		for _, kind := range []string{"controlplane", "cluster", ""} {
+			n := newNetwork(i)
+			a := open(t, jwt.Options{}.WithTransport(n), provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = kind }))
+			accepted(t, a, i.Token(nil))
+			require.Equal(t, 2, n.count(), "the server asks the issuer itself")
+		}
+	})
+}
+
 // Nothing that an issuer answers makes a server ask elsewhere, wait long or read much.
 func TestJ11_AnIssuerCannotMisuseTheServer(t *testing.T) {
 	for why, answer := range map[string]http.HandlerFunc{

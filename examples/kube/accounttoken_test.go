@@ -217,7 +217,7 @@ func TestSAT_03_APodThatEndsKeepsItsToken(t *testing.T) {
 	s.requireCode(t, 401, token, "it is gone")
 }
 
-func TestSAT_03_AUTHN_07_Audiences(t *testing.T) {
+func TestSAT_03_AUTHN_07_08_Audiences(t *testing.T) {
 	s := withTokens(t, Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P256())})
 	s.requireCode(t, 201, s.get(t, `"audiences":["x","`+issuer+`"]`), "one is ours")
 	elsewhere := s.get(t, `"audiences":["x","`+issuer+`/"]`)

@@ -26,7 +26,7 @@ func trusting(issuers ...*issuer.Issuer) string {
 	return text
 }
 
-func TestAUTHN_13_15_TokensOfAnIssuerAreAccepted(t *testing.T) {
+func TestAUTHN_13_15_17_TokensOfAnIssuerAreAccepted(t *testing.T) {
 	i, other := issuer.New(t), issuer.New(t)
 	file := writeTo(t, t.TempDir(), "authn.yaml", trusting(i))
 	s := serveIn(t, t.TempDir(), "--authentication-config="+file)

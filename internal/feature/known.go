@@ -37,9 +37,8 @@ const (
 	ResponseCompression      = "APIResponseCompression"
 )
 
-// Known returns the features, sorted by name. It includes the gates of authentication and
-// authorization because command lines may name them. They have no effect as long as the library has
-// no structured configuration of either.
+// Known returns the features, sorted by name. The gates of the configuration of authentication and
+// authorization are for programs, which open the files.
 func Known() []Feature {
 	r := func(minor int) Release { return Release{1, minor} }
 	return []Feature{
