@@ -47,11 +47,14 @@ func (n *network) set(host string, h http.Handler) {
 	n.hosts[host] = h
 }
 
-func (n *network) count() int {
+// asked returns the addresses that were asked for.
+func (n *network) asked() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.requests)
+	return slices.Clone(n.requests)
 }
+
+func (n *network) count() int { return len(n.asked()) }
 
 // RoundTrip answers a request after some time.
 func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -59,10 +62,12 @@ func (n *network) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.requests = append(n.requests, r.URL.String())
 	h, took := n.hosts[r.URL.Host], n.took
 	n.mu.Unlock()
-	select {
-	case <-time.After(took):
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	if took > 0 {
+		select {
+		case <-time.After(took):
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
 	}
 	if h == nil {
 		return nil, errors.New("nobody is there")
@@ -93,7 +98,7 @@ func TestAUTHNCFG_05_17_KeysAreDiscoveredAndRotate(t *testing.T) {
 		a := open(t, jwt.Options{}.WithTransport(n), provider(i))
 		old := i.Token(nil)
 		accepted(t, a, old)
-		require.Equal(t, []string{"https://login.example.com/.well-known/openid-configuration", "https://login.example.com/keys"}, n.requests)
+		require.Equal(t, []string{"https://login.example.com/.well-known/openid-configuration", "https://login.example.com/keys"}, n.asked())
 
 		time.Sleep(11 * time.Second)
 		i.Publish(issuer.ECDSA(t, "second"))
@@ -123,7 +128,7 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 		elsewhere := provider(i, func(p *jwt.Provider) { p.Issuer.DiscoveryURL = "https://inside/dex/" })
 		a := open(t, jwt.Options{}.WithTransport(n), elsewhere)
 		synctest.Wait()
-		require.Equal(t, []string{"https://inside/dex/", "https://inside/dex//keys"}, n.requests, "nothing is appended")
+		require.Equal(t, []string{"https://inside/dex/", "https://inside/dex//keys"}, n.asked(), "nothing is appended")
 		require.False(t, is(t, a, i.Token(nil)))
 
 		n.set("inside", example(t, "other.example.com"))
@@ -187,7 +192,7 @@ func TestJ11_AnIssuerCannotMisuseTheServer(t *testing.T) {
 				token = i.Token(nil)
 				accepted(t, a, token)
 				require.NoError(t, a.Check(t.Context()), "old keys stay in use")
-				for _, asked := range n.requests {
+				for _, asked := range n.asked() {
 					require.True(t, strings.HasPrefix(asked, "https://login.example.com/"), asked)
 				}
 
@@ -338,7 +343,7 @@ func TestAChangedFile(t *testing.T) {
 		synctest.Wait()
 		accepted(t, a, one.Token(nil))
 		require.NoError(t, a.Check(t.Context()))
-		require.NotContains(t, n.requests[before:], "https://two.example.com/.well-known/openid-configuration", "an issuer that stays keeps its keys")
+		require.NotContains(t, n.asked()[before:], "https://two.example.com/.well-known/openid-configuration", "an issuer that stays keeps its keys")
 
 		var registry metrics.Registry
 		a.CollectMetrics(&registry)
