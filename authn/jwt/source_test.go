@@ -133,11 +133,13 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 
 		n.set("inside", example(t, "other.example.com"))
 		time.Sleep(11 * time.Second)
+		synctest.Wait()
 		require.ErrorContains(t, a.Check(t.Context()), "status 404", "exactly that address")
 		n.set("inside", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"issuer":"https://inside/dex/","jwks_uri":"https://login.example.com/keys"}`)
 		}))
 		time.Sleep(11 * time.Second)
+		synctest.Wait()
 		require.ErrorContains(t, a.Check(t.Context()), "is that of another issuer", "the issuer is that of the tokens")
 		n.set("inside", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"issuer":"https://login.example.com","jwks_uri":"https://login.example.com/keys"}`)
@@ -268,7 +270,7 @@ func TestAnIssuerThatIsNotReady(t *testing.T) {
 		rejected(t, a, token, "the keys of the issuer are not known yet")
 		require.ErrorContains(t, a.Check(t.Context()), "issuer https://login.example.com: the keys of the issuer are not known yet")
 		n.set("login.example.com", i)
-		time.Sleep(10 * time.Second)
+		time.Sleep(11 * time.Second)
 		accepted(t, a, token)
 		require.NoError(t, a.Check(t.Context()))
 		require.NoError(t, a.Close())
@@ -318,7 +320,8 @@ func TestAChangedFile(t *testing.T) {
 		left(t, a, two.Token(nil))
 		require.ErrorContains(t, a.Check(t.Context()), "issuer https://two.example.com: the keys of the issuer are not known yet")
 		n.set("two.example.com", two)
-		time.Sleep(10 * time.Second)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
 		accepted(t, a, two.Token(nil))
 		left(t, a, one.Token(nil))
 		require.NoError(t, a.Check(t.Context()))
