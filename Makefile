@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +67,9 @@ versions-long: ## a million random writes through another version, none of which
 rbac: ## 5,000,000 random pairs of roles and requests against an evaluator of their own, and 10,000 revocations on a busy server; PAIRS=, ROUNDS=
 	go test -count=1 -timeout 4h -v ./authz/rbac -run 'Reference|SinglePermissions' -pairs=$(or $(PAIRS),5000000)
 	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
+
+attack: ## 10,000 slow handshakes, heads and bodies, resets, CONTINUATION and uploads against examples/server, and a good client; CONNECTIONS=
+	KINDWRIGHT_ATTACK=$(or $(CONNECTIONS),10000) go test -count=1 -timeout 1h -v ./examples/server -run AttacksOnTheRunningServer
 
 audit-torture: ## 100,000 writes to a server whose store, disk, receiver of records and hooks fail, and 50 kills; each record is stored or counted; WRITES=, KILLS=, SEED=
 	go test -count=1 -timeout 4h -v ./audit/log -run SEC_D4 -audit-writes=$(or $(WRITES),100000) -audit-seed=$(or $(SEED),1)
