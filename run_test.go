@@ -62,6 +62,14 @@ func startRun(t *testing.T, opts []kindwright.Option, runOpts ...kindwright.RunO
 	b := memory.New()
 	srv, err := kindwright.New(b, append(opts, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))...)
 	require.NoError(t, err)
+	r := runServer(t, srv, runOpts...)
+	t.Cleanup(func() { r.stop(); require.NoError(t, b.Close()) })
+	return r
+}
+
+// runServer runs a server until the test ends.
+func runServer(t *testing.T, srv *kindwright.Server, runOpts ...kindwright.RunOption) *runner {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	addr := make(chan net.Addr, 1)
 	r := &runner{server: srv, stop: cancel, done: make(chan error, 1)}
@@ -79,7 +87,6 @@ func startRun(t *testing.T, opts []kindwright.Option, runOpts ...kindwright.RunO
 	t.Cleanup(func() {
 		cancel()
 		transport.CloseIdleConnections()
-		require.NoError(t, b.Close())
 	})
 	return r
 }
