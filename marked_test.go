@@ -178,7 +178,8 @@ func newWorld(t *testing.T, more ...kindwright.Option) *world {
 
 	policy := audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}
 	w.run = startWith(t, append([]kindwright.Option{
-		kindwright.LogTo(log), kindwright.Audit(policy, sink, &copying{w.audit}), kindwright.Debug{Profiles: true},
+		kindwright.LogTo(log), kindwright.Audit(policy, sink, &copying{w.audit}),
+		kindwright.Debug{Profiles: true},
 		kindwright.Authenticate(proofs, tokens, asks), kindwright.Authorize(decides),
 		kindwright.Admit(admission.Plugin{Name: "breaks", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 			switch r.Name {
@@ -273,13 +274,26 @@ func (w *world) suite(most int) {
 			own                bool
 			method, path, body string
 		}{
-			{false, "GET", "/apis", ""}, {true, "GET", path, ""}, {false, "GET", path + "/absent", ""}, {false, "GET", path + "?watch=1&timeoutSeconds=0&resourceVersion=x", ""},
-			{true, "POST", path, data(fmt.Sprint("good", i))}, {true, "PUT", path + "/good0", data("good0")},
-			{false, "POST", path, data("Bad Name")}, {false, "POST", path, data("panics")}, {false, "POST", path, data("fails")},
-			{false, "POST", path, strings.Replace(data("x"), `"k":`, `"k":7,"l":{"m":1},"n":`, 1)}, {false, "POST", path, data("x")[1:]}, {false, "POST", path, "[" + data("x")},
+			{false, "GET", "/apis", ""},
+			{true, "GET", path, ""},
+			{false, "GET", path + "/absent", ""},
+			{false, "GET", path + "?watch=1&timeoutSeconds=0&resourceVersion=x", ""},
+			{true, "POST", path, data(fmt.Sprint("good", i))},
+			{true, "PUT", path + "/good0", data("good0")},
+			{false, "POST", path, data("Bad Name")},
+			{false, "POST", path, data("panics")},
+			{false, "POST", path, data("fails")},
+			{false, "POST", path, strings.Replace(data("x"), `"k":`, `"k":7,"l":{"m":1},"n":`, 1)},
+			{false, "POST", path, data("x")[1:]},
+			{false, "POST", path, "[" + data("x")},
 			{false, "POST", path + "?fieldValidation=Strict", strings.Replace(data("x"), `"data"`, `"dota"`, 1)},
-			{false, "PATCH", path + "/good0", data("x")}, {false, "DELETE", path + "/absent", data("x")}, {false, "POST", "/apis/example.dev/v1/wrong", data("x")},
-			{false, "GET", "/%2e%2e/", ""}, {false, "GET", "/readyz?verbose", ""}, {false, "GET", "/debug/pprof/", ""}, {false, "BREW", path, ""},
+			{false, "PATCH", path + "/good0", data("x")},
+			{false, "DELETE", path + "/absent", data("x")},
+			{false, "POST", "/apis/example.dev/v1/wrong", data("x")},
+			{false, "GET", "/%2e%2e/", ""},
+			{false, "GET", "/readyz?verbose", ""},
+			{false, "GET", "/debug/pprof/", ""},
+			{false, "BREW", path, ""},
 			{false, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", "{}"},
 			{true, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", fmt.Sprintf(`{"spec":{"token":%q}}`, marks["a token"])},
 			{false, "POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{"spec":{"nonResourceAttributes":{"path":"/x","verb":"get"}}}`},

@@ -670,3 +670,9 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// Messages get into audit records. Bytes are the data of secrets.
+func TestA5_D2_BytesAreNotRepeated(t *testing.T) {
+	_, errs := field(t, openapi.Schema{Type: openapi.String, Form: openapi.FormBytes}).Canonical(tree(t, `{"v":"c2VjcmV0!"}`))
+	require.Equal(t, []string{`v: Invalid value: "<redacted>": must be standard base64 with padding`}, texts(errs))
+}

@@ -152,12 +152,19 @@ func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	return out, changed
 }
 
-// canonicalScalar reports a scalar without a stored form and leaves it unchanged, so that the error
-// can show what the client sent.
+// redacted stands for a value that messages do not repeat. Bytes are the data of secrets, and a
+// message gets into audit records, whatever their level is (A5, D2).
+const redacted = "<redacted>"
+
+// canonicalScalar reports a scalar without a stored form and leaves it unchanged.
 func (s *Schema) canonicalScalar(w *walk, v any) (any, bool) {
 	canonical, problem := s.scalarForm(v)
 	if problem != "" {
-		w.fail(meta.CauseFieldValueInvalid, v, problem)
+		shown := v
+		if s.Form == FormBytes {
+			shown = redacted
+		}
+		w.fail(meta.CauseFieldValueInvalid, shown, problem)
 		return v, false
 	}
 	return canonical, canonical != v
