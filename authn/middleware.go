@@ -62,7 +62,7 @@ type middleware struct {
 // [WithImpersonation] is set. Serving the request with the sender's own rights would not be what the
 // sender asked for.
 //
-// The next handler sees a copy of the request without Authorization and X-Remote-* headers, without
+// The next handler must not modify the header of the request. It sees a copy of the request without Authorization and X-Remote-* headers, without
 // those of a [HeaderOwner], in whichever spelling, and without tokens in WebSocket subprotocols.
 // Source: AUTHN-20, AUTHN-23.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
@@ -137,7 +137,10 @@ func IdentityHeaders(a Authenticator) (names, prefixes []string) {
 	return nil, nil
 }
 
-const impersonatePrefix = "impersonate-"
+const (
+	impersonatePrefix = "impersonate-"
+	subprotocolField  = "sec-websocket-protocol"
+)
 
 // secrets are the header fields that handlers must not see, in lower case with hyphens.
 type secrets struct {
@@ -154,7 +157,7 @@ func newSecrets(a Authenticator) *secrets {
 	for _, prefix := range append(prefixes, "X-Remote-") { // which only a verified front proxy may set
 		s.prefixes = append(s.prefixes, spelling(prefix))
 	}
-	for _, name := range slices.Concat(s.names, s.prefixes, []string{impersonatePrefix, "sec-websocket-protocol"}) {
+	for _, name := range slices.Concat(s.names, s.prefixes, []string{impersonatePrefix, subprotocolField}) {
 		s.initials[name[0]], s.initials[strings.ToUpper(name)[0]] = true, true
 	}
 	return s
@@ -164,26 +167,86 @@ func newSecrets(a Authenticator) *secrets {
 // environment do not tell X_Remote_User from X-Remote-User (security vector A1).
 func spelling(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
-// without returns the headers for handlers. It also reports whether the request asks for
-// impersonation. It does not modify h, because outer handlers still use it.
+// fieldUse is what a header field is to handlers.
+type fieldUse int
+
+const (
+	visible  fieldUse = iota
+	removed           // handlers do not see it
+	filtered          // they see what is no token
+	asking            // they see it, and it asks for impersonation
+)
+
+// use returns what a field is. It allocates nothing.
+func (s *secrets) use(name string) fieldUse {
+	if name == "" || !s.initials[name[0]] {
+		return visible
+	}
+	for _, hides := range s.names {
+		if len(name) == len(hides) && spelled(name, hides) {
+			return removed
+		}
+	}
+	for _, hides := range s.prefixes {
+		if spelled(name, hides) {
+			return removed
+		}
+	}
+	switch {
+	case spelled(name, impersonatePrefix):
+		return asking
+	case len(name) == len(subprotocolField) && spelled(name, subprotocolField):
+		return filtered
+	}
+	return visible
+}
+
+// spelled reports whether a name begins with the one that spelling returned, in whichever spelling.
+func spelled(name, prefix string) bool {
+	if len(name) < len(prefix) {
+		return false
+	}
+	for i := range len(prefix) {
+		c := name[i]
+		switch {
+		case c == '_':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != prefix[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// without returns the headers for handlers: h itself if they may see all of it, and otherwise a copy,
+// because outer handlers still use h. It also reports whether the request asks for impersonation.
 func (s *secrets) without(h http.Header) (out http.Header, impersonates bool) {
+	removes := false
+	for name := range h {
+		switch s.use(name) {
+		case removed, filtered:
+			removes = true
+		case asking:
+			impersonates = true
+		}
+	}
+	if !removes {
+		return h, impersonates
+	}
 	out = maps.Clone(h)
 	for name, values := range h {
-		if name == "" || !s.initials[name[0]] {
-			continue
-		}
-		switch spelled := spelling(name); {
-		case spelled == "sec-websocket-protocol":
+		switch s.use(name) {
+		case removed:
+			delete(out, name)
+		case filtered:
 			if kept := withoutTokens(values); len(kept) > 0 {
 				out[name] = kept
 			} else {
 				delete(out, name)
 			}
-		case slices.Contains(s.names, spelled),
-			slices.ContainsFunc(s.prefixes, func(prefix string) bool { return strings.HasPrefix(spelled, prefix) }):
-			delete(out, name)
-		case strings.HasPrefix(spelled, impersonatePrefix):
-			impersonates = true
 		}
 	}
 	return out, impersonates
