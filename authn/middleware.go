@@ -62,8 +62,9 @@ type middleware struct {
 // [WithImpersonation] is set. Serving the request with the sender's own rights would not be what the
 // sender asked for.
 //
-// The next handler must not modify the header of the request. It sees a copy of the request without Authorization and X-Remote-* headers, without
-// those of a [HeaderOwner], in whichever spelling, and without tokens in WebSocket subprotocols.
+// The next handler sees the request without Authorization and X-Remote-* headers, without those of a
+// [HeaderOwner], in whichever spelling, and without tokens in WebSocket subprotocols. It must not
+// modify the header fields: they are a copy only if some were removed.
 // Source: AUTHN-20, AUTHN-23.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
 	m := &middleware{authenticator: a, secrets: newSecrets(a), log: logr.Discard(), refuse: WriteStatus, put: WithUser}
@@ -84,9 +85,14 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 				m.refuse(w, r, failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server"))
 				return
 			}
-			clean := r.WithContext(m.put(r.Context(), u))
-			clean.Header = header
-			next.ServeHTTP(w, clean)
+			ctx := m.put(r.Context(), u)
+			if header != nil || ctx != r.Context() { // or the request is what the next handler may see
+				r = r.WithContext(ctx)
+			}
+			if header != nil {
+				r.Header = header
+			}
+			next.ServeHTTP(w, r)
 		})
 	}
 }
@@ -110,7 +116,7 @@ func Identify(a Authenticator, r *http.Request) (User, error) {
 		return User{}, errors.New("authenticator accepted a user without a name")
 	case checkTexts(&u) != nil:
 		return User{}, checkTexts(&u)
-	case u.Expired(time.Now()):
+	case !u.Expires.IsZero() && u.Expired(time.Now()): // the time is asked for only if it matters
 		return User{}, fmt.Errorf("%w: expired", ErrBadCredential)
 	}
 	if !u.IsAnonymous() && !u.In(GroupAuthenticated) {
@@ -221,8 +227,8 @@ func spelled(name, prefix string) bool {
 	return true
 }
 
-// without returns the headers for handlers: h itself if they may see all of it, and otherwise a copy,
-// because outer handlers still use h. It also reports whether the request asks for impersonation.
+// without returns a copy of the headers for handlers, or nil if they may see all of h. It does not
+// modify h, because outer handlers still use it. It also reports whether the request asks for impersonation.
 func (s *secrets) without(h http.Header) (out http.Header, impersonates bool) {
 	removes := false
 	for name := range h {
@@ -234,7 +240,7 @@ func (s *secrets) without(h http.Header) (out http.Header, impersonates bool) {
 		}
 	}
 	if !removes {
-		return h, impersonates
+		return nil, impersonates
 	}
 	out = maps.Clone(h)
 	for name, values := range h {

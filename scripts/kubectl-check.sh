@@ -232,6 +232,7 @@ getting() {
     check "get ns" '^default +Active ' '^kube-system +Active ' -- k get ns
     check "describe" '^Name: +alpha$' '^Labels: +app=shop$' '^  Owner: +ann$' '^      round$' '^Events: +<none>$' -- k describe widget alpha
     check "describe of a namespace" '^Name: +default$' '^Status: +Active$' -- k describe ns default
+    check "create clusterrolebinding" 'readers created' -- k create clusterrolebinding readers --clusterrole=example.dev:view --group=readers
     check "get --token" '^alpha ' -- "$KUBECTL" --kubeconfig /dev/null --server "$(k config view -o 'jsonpath={.clusters[0].cluster.server}')" \
         --certificate-authority "$work/data/ca.crt" --token reader-token -n default get widgets
 }
