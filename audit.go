@@ -61,6 +61,7 @@ type auditor struct {
 	apiVersion string
 	decision   string // the annotation of the authorizer's decision
 	reason     string // and of what it said
+	method     string // and of how the sender has proved who they are
 
 	lines    sync.Pool // of *[]byte
 	events   atomic.Uint64
@@ -87,6 +88,7 @@ func (s *Server) buildAudit(domain string) error {
 	s.audit = &auditor{
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
+		method: "authentication." + domain + "/method",
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -360,16 +362,19 @@ func (r *recording) outcome() *meta.Status {
 	return out
 }
 
-// annotations returns what is known beside the fields of a record: what the authorizer said, and
-// what plugins annotated (AUD-32).
+// annotations returns what is known beside the fields of a record: how the sender was authenticated
+// (D11), what the authorizer said, and what plugins annotated (AUD-32).
 func (r *recording) annotations() map[string]string {
 	out := r.x.Annotations()
-	d := r.x.Decision.Load()
+	d, u := r.x.Decision.Load(), r.x.User.Load()
+	if out == nil {
+		out = make(map[string]string, 3)
+	}
+	if u != nil && u.Method != "" {
+		out[r.auditor.method] = u.Method
+	}
 	if d == nil {
 		return out
-	}
-	if out == nil {
-		out = make(map[string]string, 2)
 	}
 	out[r.auditor.decision] = "forbid"
 	if d.Decision == authz.Allow {

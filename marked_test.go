@@ -3,7 +3,6 @@ package kindwright_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -119,7 +118,7 @@ func remote(t *testing.T, w *world) *httptest.Server {
 		_ = json.Unmarshal(body, &review)
 		switch {
 		case r.URL.Path == "/audit":
-			_, _ = w.audit.Write(body)
+			_, _ = w.audit.Write(append(body, '\n'))
 			http.Error(out, "cannot store "+r.Header.Get("Authorization"), http.StatusBadRequest)
 		case r.URL.Path == "/authorize":
 			http.Error(out, "broken, for "+r.Header.Get("Authorization"), http.StatusBadRequest)
@@ -162,17 +161,18 @@ func newWorld(t *testing.T, more ...kindwright.Option) *world {
 	tokens, err := token.Read(strings.NewReader(marks["a token"] + ",ann,u1,\"system:masters\"\n"))
 	require.NoError(t, err)
 
-	own, err := selfsigned.Certificate()
+	own := certificate(t)
+	authority, err := selfsigned.NewAuthority("clients")
 	require.NoError(t, err)
-	key, err := x509.MarshalECPrivateKey(own.PrivateKey.(*ecdsa.PrivateKey)) //nolint:forcetypeassert // it makes those
+	pair, err := authority.Client("carol")
 	require.NoError(t, err)
-	w.secret = base64.StdEncoding.EncodeToString(key)
+	client, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	require.NoError(t, err)
+	w.secret = strings.ReplaceAll(string(pair.Key), "\n", "")[40:]
 	w.plain = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
-	w.proven = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{own}}, ForceAttemptHTTP2: true}
-	leaf, err := x509.ParseCertificate(own.Certificate[0])
-	require.NoError(t, err)
+	w.proven = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{client}}, ForceAttemptHTTP2: true}
 	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
+	pool.AddCert(authority.Certificate())
 	proofs, err := certificates.New(pool)
 	require.NoError(t, err)
 
@@ -368,4 +368,41 @@ func TestA5_PlantedLeaksAreFound(t *testing.T) {
 		require.Contains(t, w.leaks(), where)
 		w.end()
 	}
+}
+
+// The record of each request says how its sender has proved who they are, and never with what.
+func TestD11_RecordsNameTheMethodOfAuthentication(t *testing.T) {
+	w := newWorld(t)
+	token := http.Header{"Authorization": {"Bearer " + marks["a token"]}}
+	as := token.Clone()
+	as.Set("Impersonate-User", "bob")
+	w.ask(false, "GET", "/api", "", token, false)
+	w.ask(false, "GET", "/api", "", as, false)
+	w.ask(false, "GET", "/api", "", nil, true)
+	w.ask(false, "GET", "/api", "", nil, false)
+	w.ask(false, "GET", "/api", "", http.Header{"Authorization": {"Bearer " + marks["a token of another server"]}}, false)
+	w.ask(false, "GET", "/api", "", http.Header{"Authorization": {"Bearer " + marks["a wrong token"]}}, false)
+	w.end()
+	methods := map[string]bool{}
+	for line := range strings.Lines(w.audit.String()) {
+		if strings.Contains(line, `"EventList"`) {
+			continue // of the webhook, with the same records
+		}
+		e, err := audit.ParseEvent([]byte(strings.TrimSpace(line)))
+		require.NoError(t, err, line)
+		if e.Stage != audit.StageResponseComplete {
+			continue
+		}
+		name := e.User.Username
+		if e.ImpersonatedUser != nil {
+			name += " as " + e.ImpersonatedUser.Username
+		}
+		methods[name+" "+e.Annotations["authentication.k8s.io/method"]] = true
+	}
+	for _, want := range []string{"ann token", "ann as bob token", "ann webhook", "system:anonymous anonymous"} {
+		require.True(t, methods[want], "%s: %v", want, methods)
+	}
+	require.Contains(t, fmt.Sprint(methods), "carol x509:")
+	require.True(t, methods[" "], "a wrong token is nobody's: %v", methods)
+	require.Empty(t, w.leaks())
 }
