@@ -355,3 +355,14 @@ func TestABadConnectionFileIsAProblemOfItsField(t *testing.T) {
 	_, err = config.NewAuthorizer(c, config.AuthorizationOptions{Types: types()})
 	require.ErrorContains(t, err, "authorizers[0].webhook.connectionInfo.type: Invalid value: \"InClusterConfig\": unable to load in-cluster configuration")
 }
+
+// The names cost nothing beside the decision.
+func TestADecisionAllocatesNothing(t *testing.T) {
+	z := open(t, head+"authorizers: [{type: Names, name: names}, {type: AlwaysAllow, name: alwaysallow}]")
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		if d, _, err := z.Authorize(ctx, question); err != nil || d != authz.Allow {
+			t.Error(d, err)
+		}
+	}))
+}

@@ -264,3 +264,77 @@ func TestAUTHN_09_10_11_AWebhookAuthenticatesTokens(t *testing.T) {
 	require.Equal(t, "authentication.k8s.io/v1beta1", authenticator.reviews()[0]["apiVersion"])
 	require.NotContains(t, s.errOut.String(), "good")
 }
+
+// Webhooks that lie, hang or flood hurt nobody but those they are asked about.
+func TestHostileWebhooks(t *testing.T) {
+	var elsewhere sync.Map
+	answers := map[string]http.HandlerFunc{
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			elsewhere.Store(r.URL.Path, true)
+			http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+		},
+		"flood": func(w http.ResponseWriter, r *http.Request) {
+			for chunk := make([]byte, 1<<20); r.Context().Err() == nil; {
+				if _, err := w.Write(chunk); err != nil {
+					return
+				}
+			}
+		},
+		"hang": func(_ http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // or it would not notice that the server gives up
+			<-r.Context().Done()
+		},
+		"another kind": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"apiVersion":"v1","kind":"Status","status":{"allowed":true,"authenticated":true,"user":{"username":"root","groups":["system:masters"]}}}`)
+		},
+		"no JSON":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "allowed: true") },
+		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
+		"half": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "99")
+			_, _ = io.WriteString(w, `{"status":{"allowed":true}}`)
+		},
+		"both ways": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":{"allowed":true,"allowed":false}}`)
+		},
+		"no one": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":{"authenticated":true,"user":{}}}`)
+		},
+		"the unknown": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"status":{"authenticated":true,"user":{"username":"system:anonymous"}}}`)
+		},
+	}
+	tokens := writeTo(t, t.TempDir(), "tokens.csv", "user-token,carol,u-2,devs\n")
+	for name, answer := range answers {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(answer)
+			defer srv.Close()
+			connection, timeout := connectionTo(t, srv.URL), "30s"
+			if name == "hang" {
+				timeout = "300ms"
+			}
+			file := writeTo(t, t.TempDir(), "authz.yaml", `
+apiVersion: apiserver.config.k8s.io/v1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: hostile
+  webhook: {timeout: `+timeout+`, subjectAccessReviewVersion: v1, matchConditionSubjectAccessReviewVersion: v1, failurePolicy: Deny, connectionInfo: {type: KubeConfigFile, kubeConfigFile: `+connection+`}}
+- {type: AlwaysAllow, name: everybody}
+`)
+			s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--authorization-config="+file, "--authentication-token-webhook-config-file="+connection)
+			nobody := anonymous(t, s.kubeconfig)
+			code := nobody.with("user-token").do(t, "GET", widgetsPath, "").code
+			if name == "no one" || name == "the unknown" { // of a user that nobody is; it has no opinion about rights
+				require.Equal(t, http.StatusOK, code)
+			} else {
+				require.Equal(t, http.StatusForbidden, code)
+			}
+			if name != "hang" { // that takes 30 seconds
+				require.Equal(t, http.StatusUnauthorized, nobody.with("remote").do(t, "GET", widgetsPath, "").code)
+			}
+			require.Equal(t, http.StatusOK, admin(t, s.kubeconfig).do(t, "GET", widgetsPath, "").code)
+		})
+	}
+	_, followed := elsewhere.Load("/there")
+	require.False(t, followed)
+}

@@ -1,7 +1,6 @@
 package accessflags_test
 
 import (
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -181,5 +180,5 @@ func TestWebhooksAreOpened(t *testing.T) {
 	require.NoError(t, set.Parse([]string{"--authentication-token-webhook-config-file=" + good + ".none"}))
 	_, err = f.Open(logr.Discard())
 	require.ErrorContains(t, err, "--authentication-token-webhook-config-file: ")
-	require.True(t, errors.Is(err, os.ErrNotExist))
+	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -32,9 +32,12 @@ func Follow(read func() error, failed func(error), names ...string) (*Follower, 
 }
 
 // Look reads the files that look different, unless it looked a moment ago. A link that points to
-// another file is a change, even if the other file is as large and as old.
+// another file is a change, even if the other file is as large and as old. It does not wait while
+// another call reads: what was read before counts until that is done.
 func (f *Follower) Look() {
-	f.mu.Lock()
+	if !f.mu.TryLock() {
+		return
+	}
 	defer f.mu.Unlock()
 	now := time.Now()
 	if now.Sub(f.lastLook) < lookEvery {
