@@ -169,7 +169,7 @@ func TestSelects(t *testing.T) {
 }
 
 // Security vector C: what an expression costs is bounded, whatever the data.
-func TestEvaluateIsBounded(t *testing.T) {
+func TestLIM_18_EvaluateIsBounded(t *testing.T) {
 	e := environment(t, cel.Claims())
 	many := make([]any, 10_000)
 	for i := range many {

@@ -86,3 +86,21 @@ func TestAUTHN_13_ATokenStandsForAUser(t *testing.T) {
 	require.NoError(t, a.Check(t.Context()))
 	require.Nil(t, a.Anonymous())
 }
+
+func BenchmarkAuthenticate(b *testing.B) {
+	i := issuer.New(b)
+	a, err := jwt.New(jwt.Configuration{JWT: []jwt.Provider{provider(i)}}, jwt.Options{})
+	require.NoError(b, err)
+	defer func() { require.NoError(b, a.Close()) }()
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.Header.Set("Authorization", "Bearer "+i.Token(map[string]any{"groups": []string{"dev", "ops"}}))
+	_, ok, err := a.Authenticate(r)
+	require.NoError(b, err)
+	require.True(b, ok)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, ok, _ := a.Authenticate(r); !ok {
+			b.Fatal("the token is not accepted")
+		}
+	}
+}

@@ -60,7 +60,7 @@ func TestFLAG_13_TheFlagsOfOpenIDConnect(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, nobody.with(i.Token(map[string]any{"hd": "example.com"})).do(t, "GET", "/healthz", "").code, "only RS256 by default")
 }
 
-func TestAUTHN_04_05_14_FilesAndFlagsThatContradictEachOther(t *testing.T) {
+func TestAUTHN_04_05_14_FLAG_02_FilesAndFlagsThatContradictEachOther(t *testing.T) {
 	dir := t.TempDir()
 	some := writeTo(t, dir, "some.yaml", authenticationHead+"anonymous: {enabled: true, conditions: [{path: /healthz}]}\n")
 	for want, args := range map[string][]string{
