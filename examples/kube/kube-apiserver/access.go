@@ -12,6 +12,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/bootstrap"
 	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
@@ -65,6 +66,9 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnfl
 			return nil, nil, fmt.Errorf("--service-account-key-file: %w", err)
 		}
 		who = append(who, a)
+	}
+	if o.bootstrap {
+		who = append(who, bootstrap.New())
 	}
 	who = append(who, signed.Authenticators()...)
 	hook, err := o.tokenWebhook.Open(log, o.apiAudiences()...)

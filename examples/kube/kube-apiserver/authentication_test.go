@@ -59,3 +59,21 @@ func TestAUTHN_13_15_FLAG_13_TokensOfAnIssuer(t *testing.T) {
 		require.Contains(t, refused(t, append(args, "--data-dir="+t.TempDir())...), want)
 	}
 }
+
+func TestAUTHN_12_BootstrapTokens(t *testing.T) {
+	const token = "abcdef.0123456789abcdef"
+	dir := t.TempDir()
+	s := run(t, "--data-dir="+dir, "--enable-bootstrap-token-auth")
+	code, out := s.do(t, "master", "POST", "/api/v1/namespaces/kube-system/secrets", `{"metadata":{"name":"bootstrap-token-abcdef"},
+		"type":"bootstrap.kubernetes.io/token","stringData":{"token-id":"abcdef","token-secret":"0123456789abcdef","usage-bootstrap-authentication":"true"}}`)
+	require.Equal(t, http.StatusCreated, code, "%v", out)
+	code, out = s.do(t, token, "POST", selfReviews, "{}")
+	require.Equal(t, http.StatusCreated, code)
+	require.Equal(t, "system:bootstrap:abcdef", out["status"].(map[string]any)["userInfo"].(map[string]any)["username"])
+	s.stop()
+
+	s = run(t, "--data-dir="+dir)
+	code, _ = s.do(t, token, "POST", selfReviews, "{}")
+	require.Equal(t, http.StatusUnauthorized, code)
+	s.stop()
+}

@@ -42,7 +42,7 @@ func (v *inert) Type() string {
 func inertFlags() map[string]string {
 	return map[string]string{
 		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving emulation-forward-compatible
-			enable-aggregator-routing enable-bootstrap-token-auth enable-logs-handler enable-priority-and-fairness
+			enable-aggregator-routing enable-logs-handler enable-priority-and-fairness
 			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			runtime-config-emulation-forward-compatible service-account-lookup watch-cache`,
 		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection

@@ -29,6 +29,7 @@ type options struct {
 	tlsKeyFile    string
 	clientCAFile  string
 	tokenFile     string
+	bootstrap     bool
 	proxy         frontProxy
 	authn         authnflags.Flags
 	authorization accessflags.Authorization
@@ -106,6 +107,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
 	o.proxy.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
+	f.BoolVar(&o.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
 	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of the stand-in for etcd, whose directory the objects are kept in")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
