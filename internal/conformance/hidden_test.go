@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,7 +61,7 @@ func TestS12_RefusalsKeepWhatIsStored(t *testing.T) {
 				require.GreaterOrEqual(t, r.code, 400, "%s %s %s", w[0], path, w[1])
 				require.Less(t, r.code, 500, "%s %s %s", w[0], path, w[1])
 				require.NotEqual(t, 403, r.code, "%s %s %s: %s", w[0], path, w[1], r.body)
-				require.False(t, strings.Contains(string(r.body), hidden), "%s %s %s: %s", w[0], path, w[1], r.body)
+				require.NotContains(t, string(r.body), hidden, "%s %s %s: %s", w[0], path, w[1], r.body)
 			}
 		}
 	}, kindwright.Authorize(writes))

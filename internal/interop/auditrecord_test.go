@@ -129,7 +129,7 @@ func TestAUD_01_RecordsAreOfThePublishedType(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, seen[auditv1.StageRequestReceived], 14)
 	require.NotZero(t, seen[auditv1.StageResponseComplete])
-	require.Equal(t, len(file.all), len(net.all), "both sinks have each record")
+	require.Len(t, net.all, len(file.all), "both sinks have each record")
 	for _, body := range net.all {
 		var list auditv1.EventList
 		require.JSONEq(t, string(body), exactly(t, body, &list))
