@@ -234,7 +234,7 @@ func (w *world) ask(own bool, method, path, body string, header http.Header, cer
 	if err != nil {
 		return // refused with the connection
 	}
-	defer res.Body.Close() //nolint:errcheck // it was read
+	defer func() { _ = res.Body.Close() }()
 	text, _ := io.ReadAll(res.Body)
 	if own {
 		return
