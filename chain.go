@@ -357,7 +357,11 @@ func closeAfter(w http.ResponseWriter, r *http.Request) {
 
 func (s *Server) authorize(next http.Handler) http.Handler {
 	told := func(r *http.Request, a authz.Attributes, d authz.Decision, reason string) {
-		request.ExchangeFrom(r.Context()).SetDecision(d, reason)
+		x := request.ExchangeFrom(r.Context())
+		x.SetDecision(d, reason)
+		if s.cfg.access.CheckExecution && d == authz.Allow {
+			noteAuthorized(x, a)
+		}
 		if d != authz.Allow && len(s.cfg.authorizers) == 0 {
 			s.unauthorized.Do(func() {
 				s.cfg.log.Info("a request was rejected because no authorizer was given to New; this is logged once",

@@ -140,6 +140,9 @@ func (s *Server) build() error {
 		return err
 	}
 	cfg.Admission, cfg.Authorizer, cfg.Gate, cfg.Logger = chain, sideAuthorizer{s.authorizer}, s.bundle.Gate, s.cfg.log
+	if s.cfg.access.CheckExecution {
+		cfg.Check = s.checkExecution
+	}
 	s.buildCollector(&cfg)
 	if s.engine, err = engine.New(cfg); err != nil {
 		return err

@@ -198,6 +198,12 @@ type Access struct {
 	// The answer is a 500, and the log has the plugin's name. It copies the objects of each write
 	// that a plugin handles, so it is for tests. The servers of package apitest set it.
 	CheckPlugins bool
+
+	// CheckExecution fails a request for a kind if the server is about to read or write something
+	// else than it has authorized: another verb, resource, subresource, namespace or name. The answer
+	// is a 500, and the log has both. It is for tests of a server's own code. The servers of package
+	// apitest set it.
+	CheckExecution bool
 }
 
 func (a Access) apply(c *config) error {

@@ -83,7 +83,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 		kindwright.Authorize(authz.Func(noOpinion)), // the test's own come after it; without any, the server would warn
 		kindwright.Before("authorize", throughFaults),
 		kindwright.LogTo(s.log.logger()),
-		kindwright.Access{CheckPlugins: true},
+		kindwright.Access{CheckPlugins: true, CheckExecution: true},
 	}, cfg.Options...)
 	s.start(kindwright.New(s.store, options...))
 	return s

@@ -33,7 +33,7 @@ reader-token,reader,u-1,"readers"
 END
 
 touch "$work/out"
-"$work/server" --listen 127.0.0.1:0 --data-dir "$work/data" --token-auth-file "$work/tokens.csv" --authorization-mode AlwaysAllow >"$work/out" 2>"$work/err" &
+"$work/server" --listen 127.0.0.1:0 --data-dir "$work/data" --token-auth-file "$work/tokens.csv" >"$work/out" 2>"$work/err" &
 server=$!
 for _ in {1..300}; do
     grep -q 'kubectl --kubeconfig' "$work/out" && break

@@ -88,7 +88,7 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	base := []kindwright.Option{
 		kindwright.Serve(widgets(), zones(), gauges(), slates(), kinds.ControlPlane(of...)),
 		kindwright.Authenticate(byHeader),
-		kindwright.Access{CheckPlugins: true},
+		kindwright.Access{CheckPlugins: true, CheckExecution: true},
 	}
 	api, err := kindwright.New(backend, append(base, opts...)...)
 	require.NoError(t, err)

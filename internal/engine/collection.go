@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -51,7 +52,7 @@ type collectionDelete struct {
 func (c *collectionDelete) ended() bool { return false }
 
 func listDeleted(ctx context.Context, c *collectionDelete) (err error) {
-	c.found, err = c.List(ctx, c.request)
+	c.found, err = c.list(ctx, request.VerbDeleteCollection, c.request)
 	return err
 }
 
@@ -105,6 +106,9 @@ func (c *collectionDelete) answer() error {
 func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err error) {
 	defer guard.RecoverAs(&err, "deleting an object of a collection", status.Internal)
 	facts := entry.Facts()
+	if err := c.requested(ctx, request.VerbDeleteCollection, c.Served.Kind, facts.Namespace, facts.Name); err != nil {
+		return err
+	}
 	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, facts.UID) // the request did not select a successor of the same name
 	return err
 }

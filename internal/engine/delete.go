@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -45,6 +46,9 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
 	}
 	if err := checkPolicy(o.Propagation); err != nil {
+		return nil, err
+	}
+	if err := at.requested(ctx, request.VerbDelete, served.Kind, t.Namespace, t.Name); err != nil {
 		return nil, err
 	}
 	result, err := at.engine.deleteFrom(ctx, served, t, o, "")

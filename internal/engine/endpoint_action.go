@@ -25,6 +25,9 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	if err := run(ctx, documentSteps, w); err != nil {
 		return nil, err
 	}
+	if err := at.requested(ctx, verb, at.acts.Kind, call.Target.Namespace, call.Target.Name); err != nil {
+		return nil, err
+	}
 	call.DryRun = o.DryRun
 	answer, err := in.handler.Run(ctx, call, w.sent.new)
 	if err != nil {

@@ -20,7 +20,7 @@ func (at *Resolved) Connect(ctx context.Context, verb string, parameters url.Val
 	if handler == nil || handler.Connect == nil {
 		return nil, status.MethodNotAllowed(at.acts.Kind.GroupResource(), verb)
 	}
-	c := &connecting{Resolved: at, handler: handler, parameters: parameters, path: path}
+	c := &connecting{Resolved: at, verb: verb, handler: handler, parameters: parameters, path: path}
 	c.user, _ = authn.UserFrom(ctx)
 	if err := run(ctx, connectSteps, c); err != nil {
 		return nil, err
@@ -37,6 +37,7 @@ func (at *Resolved) HookContext(ctx context.Context) context.Context {
 // connecting is a connection in preparation.
 type connecting struct {
 	*Resolved
+	verb       string
 	handler    *handler
 	parameters url.Values
 	path       string
@@ -84,7 +85,10 @@ func mutateOptions(ctx context.Context, c *connecting) error {
 
 func admitOptions(ctx context.Context, c *connecting) error { return c.engine.admit(ctx, c) }
 
-func connect(_ context.Context, c *connecting) (err error) {
+func connect(ctx context.Context, c *connecting) (err error) {
+	if err := c.requested(ctx, c.verb, c.acts.Kind, c.call.Target.Namespace, c.call.Target.Name); err != nil {
+		return err
+	}
 	c.result, err = c.handler.Connect(c.call, c.options)
 	return err
 }

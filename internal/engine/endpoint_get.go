@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -25,6 +26,9 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 	}
 	in, err := e.invoke(ctx, served, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := at.requested(ctx, request.VerbGet, served.Kind, in.Target.Namespace, in.Target.Name); err != nil {
 		return nil, err
 	}
 	answer, err := query.Run(ctx, in, sent)
@@ -48,6 +52,9 @@ func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadClo
 	}
 	in, err := e.invoke(ctx, served, t)
 	if err != nil {
+		return nil, err
+	}
+	if err := at.requested(ctx, request.VerbGet, served.Kind, in.Target.Namespace, in.Target.Name); err != nil {
 		return nil, err
 	}
 	out, err := stream.Open(ctx, in, sent)

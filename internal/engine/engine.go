@@ -59,6 +59,10 @@ type Config struct {
 	// an example.
 	Observer watch.Observer
 
+	// Check, if not nil, is asked about each read and write of objects that a client asked for, at the
+	// moment when the engine knows what it reads or writes. Its error ends the request.
+	Check func(ctx context.Context, what Action) error
+
 	Now  func() time.Time // for time stamps of objects; default time.Now
 	Rand io.Reader        // for uids, generated names and keys; default crypto/rand
 }

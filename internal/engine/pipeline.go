@@ -187,6 +187,11 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 
 // commit stores the object, or removes it if its last finalizer is gone.
 func commit(ctx context.Context, w *write) error {
+	if _, namespace, name, ok := storage.SplitObjectKey(w.key); ok && w.at != nil {
+		if err := w.at.requested(ctx, w.verb, w.kind, namespace, name); err != nil {
+			return err
+		}
+	}
 	next := w.stored.new
 	var op storage.Op
 	expect := storage.Absent

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -28,6 +29,9 @@ func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.En
 		return nil, status.MethodNotAllowed(r.GroupResource(), "get")
 	}
 	if err := e.reach(ctx, served, lr); err != nil {
+		return nil, err
+	}
+	if err := at.requested(ctx, request.VerbGet, r, t.Namespace, t.Name); err != nil {
 		return nil, err
 	}
 	entry, ok := served.Cache.Get(storage.ObjectKey(r.StorageName, t.Namespace, t.Name))
@@ -100,9 +104,17 @@ type Listed struct {
 
 // List reads a collection.
 func (at *Resolved) List(ctx context.Context, lr registry.ListRequest) (*Listed, error) {
+	return at.list(ctx, request.VerbList, lr)
+}
+
+// list is List for a verb that reads a collection.
+func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListRequest) (*Listed, error) {
 	e, served, t := at.engine, at.Served, at.Target
 	filter, err := served.filter(t, lr.Labels, lr.Fields)
 	if err != nil {
+		return nil, err
+	}
+	if err := at.requestedAll(ctx, verb, served.Kind, filter); err != nil {
 		return nil, err
 	}
 	filter.Shards = lr.Shards
@@ -344,6 +356,9 @@ func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watc
 	e, served := at.engine, at.Served
 	filter, err := served.filter(at.Target, wr.Labels, wr.Fields)
 	if err != nil {
+		return nil, err
+	}
+	if err := at.requestedAll(ctx, request.VerbWatch, served.Kind, filter); err != nil {
 		return nil, err
 	}
 	filter.Shards = wr.Shards

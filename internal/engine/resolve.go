@@ -21,6 +21,7 @@ type Resolved struct {
 	Target      registry.Target
 	Served      *Served
 	Subresource *Subresource // nil for objects themselves, and collections
+	Requested   bool         // a client asked for it, and not the server itself; see Config.Check
 
 	engine *Engine
 	acts   *Served // the resource whose objects a verb uses: Served, or the stored form if that has the subresource

@@ -65,7 +65,7 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 // intent returns the write that a request asks for.
 func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o registry.WriteOptions) *intent {
 	in := &intent{
-		engine: at.engine, served: at.acts, kind: at.acts.Kind, sub: at.Subresource,
+		engine: at.engine, at: at, served: at.acts, kind: at.acts.Kind, sub: at.Subresource,
 		target: at.Target, opts: o, verb: verb, body: body,
 	}
 	if in.sub != nil {
@@ -79,6 +79,9 @@ func (at *Resolved) intent(ctx context.Context, verb string, body []byte, o regi
 func (in *intent) operate(ctx context.Context) (*registry.Result, error) {
 	w := in.try()
 	if err := run(ctx, documentSteps, w); err != nil {
+		return nil, err
+	}
+	if err := in.at.requested(ctx, in.verb, in.kind, in.target.Namespace, in.target.Name); err != nil {
 		return nil, err
 	}
 	answer, err := in.kind.Virtual(ctx, w.sent.new)

@@ -27,6 +27,7 @@ const (
 // intent is the write that a request asks for. All attempts of the request share it.
 type intent struct {
 	engine  *Engine
+	at      *Resolved // nil if nobody asked for the write
 	served  *Served
 	kind    *Kind        // of served
 	sub     *Subresource // nil on the main path

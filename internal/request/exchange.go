@@ -54,6 +54,9 @@ type Exchange struct {
 	// Body is what the body of the request has taken of the memory for bodies.
 	Body flow.Hold
 
+	// Authorized is what the authorizer has allowed, if the server checks that it does just that.
+	Authorized *authz.Attributes
+
 	// Kind is the served kind that the request began with, nil for a request that is not for a
 	// served resource. Package internal/rest knows its type.
 	Kind any

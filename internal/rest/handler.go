@@ -180,6 +180,7 @@ func (c *call) resolve() (err error) {
 	if c.at, err = c.engine.ResolveIn(c.served, c.info.Verb, c.target(c.info.Verb)); err != nil {
 		return err
 	}
+	c.at.Requested = true
 	if c.info.WatchPath && c.info.Name != "" && !c.info.NamespaceScopedPath && !c.served.Resource.ClusterScoped {
 		return engine.NotServed() // a path of one object names its namespace
 	}
