@@ -167,8 +167,9 @@ type Access struct {
 	// Source: HEALTH-21.
 	OpenPaths []string
 
-	// RecheckEvery is about how often the server asks again whether the client of a watch or of a
-	// connection may still have it: who it is, and whether it may. The stream ends in order if not.
+	// RecheckEvery is how soon a watch or a connection ends after its client has lost the right to it.
+	// The server asks again a little more often: who the client is, and whether it may. The stream
+	// ends in order if not.
 	// It always ends when the credential expires. Default one minute; a negative number turns the
 	// question off. See Server.Recheck.
 	RecheckEvery time.Duration

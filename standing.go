@@ -121,11 +121,12 @@ func (l *standings) all() []*standing {
 }
 
 // wait sets the timer for the next question, which the client's credential may bring forward.
-// Streams that began together are not all judged at once.
+// Streams that began together are not all judged at once. The latest moment leaves time to ask a
+// second time, so that a stream ends within d after the right to it was lost.
 func (s *standing) wait(d time.Duration) {
 	next := time.Duration(-1)
 	if d > 0 {
-		next = d - d/8 + rand.N(d/4+1)
+		next = d - d/4 + rand.N(d/8+1)
 	}
 	if u := s.x.User.Load(); u != nil && !u.Expires.IsZero() {
 		if left := max(time.Until(u.Expires)+time.Nanosecond, 0); next < 0 || left < next {

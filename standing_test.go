@@ -139,9 +139,9 @@ func TestS5_AWatchEndsSoonAfterTheRightToItWasTakenAway(t *testing.T) {
 		revoke func(*club)
 		atMost time.Duration // after the revocation
 	}{
-		"the permission":           {func(c *club) { c.closed = map[string]bool{"alice": true} }, 68 * time.Second},
-		"the token":                {func(c *club) { c.members = nil }, 77 * time.Second},
-		"the account of that name": {func(c *club) { c.members = map[string]authn.User{"t": {Name: "alice", UID: "2"}} }, 77 * time.Second},
+		"the permission":           {func(c *club) { c.closed = map[string]bool{"alice": true} }, time.Minute},
+		"the token":                {func(c *club) { c.members = nil }, time.Minute},
+		"the account of that name": {func(c *club) { c.members = map[string]authn.User{"t": {Name: "alice", UID: "2"}} }, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestS5_AnOutageOfTheAuthenticatorDoesNotEndAStreamUnlessItLasts(t *testing.
 		atLast := time.Now()
 		lasts(next)
 		require.Greater(t, atLast.Sub(began), 25*time.Minute)
-		require.Less(t, time.Since(atLast), 77*time.Second)
+		require.Less(t, time.Since(atLast), time.Minute)
 	})
 }
 
@@ -280,7 +280,7 @@ func TestZ10_AnAuthorizerThatPanicsAboutAStreamDoesNotEndTheServer(t *testing.T)
 		next := h.stream(silent, bearer("t")...)
 		c.set(func(c *club) { c.members["t"] = authn.User{Name: "alice", Groups: []string{"panics"}} })
 		took, _ := lasts(next)
-		require.Less(t, took, 77*time.Second)
+		require.LessOrEqual(t, took, time.Minute)
 		code, got := h.do("GET", "/shop"+gadgetPath, "", bearer("t")...)
 		require.Equal(t, 500, code)
 		require.NotContains(t, got["message"], "an authorizer")
