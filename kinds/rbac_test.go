@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -276,9 +279,43 @@ func TestRBAC_09_Defaults(t *testing.T) {
 	require.Equal(t, "system:monitoring", at(again.must(200, "GET", clusterBindingsPath+"/system:monitoring", ""), "roleRef", "name"))
 }
 
-// A right is gone when its revocation is answered, however it is revoked.
+// A right is gone when its revocation is answered, however it is revoked, and wherever the roles are
+// kept: also if the answers go over a socket, on which others may have been read meanwhile.
 func TestRevocationCountsAtOnce(t *testing.T) {
-	h := serveRBAC(t, memory.New())
+	t.Run("in memory", func(t *testing.T) {
+		h := serveRBAC(t, memory.New())
+		revokes(t, func(r *http.Request) int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			return w.Code
+		})
+	})
+	t.Run("in a file, over a socket", func(t *testing.T) {
+		db, err := bbolt.Open(filepath.Join(t.TempDir(), "db"))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		web := httptest.NewServer(serveRBAC(t, db))
+		t.Cleanup(web.Close)
+		revokes(t, func(r *http.Request) int {
+			sent, err := http.NewRequestWithContext(r.Context(), r.Method, web.URL+r.URL.String(), r.Body)
+			if err != nil {
+				return 0
+			}
+			sent.Header, sent.ContentLength = r.Header, r.ContentLength
+			res, err := web.Client().Do(sent)
+			if err != nil {
+				return 0
+			}
+			_, _ = io.Copy(io.Discard, res.Body) // so that the connection is used again
+			_ = res.Body.Close()
+			return res.StatusCode
+		})
+	})
+}
+
+// revokes grants and revokes a right in many rounds, on a server that is busy with other roles.
+func revokes(t *testing.T, send func(*http.Request) int) {
+	t.Helper()
 	busy, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { // other writes and questions go on
@@ -290,34 +327,53 @@ func TestRevocationCountsAtOnce(t *testing.T) {
 				newRequest(t.Context(), "PUT", clusterBindingsPath+"/"+name, userBinding(name, "ClusterRole", name, "ann")),
 				newRequest(t.Context(), "GET", configMapsPath, "", as("ben")...),
 			} {
-				h.ServeHTTP(httptest.NewRecorder(), r)
+				send(r)
 			}
 		}
 	}()
 	defer func() { stop(); <-done }()
+	must := func(code int, method, path, body string, headers ...string) {
+		t.Helper()
+		require.Equal(t, code, send(newRequest(t.Context(), method, path, body, headers...)), "%s %s", method, path)
+	}
+	const secrets = "/api/v1/secrets"
 	role := `{"metadata":{"name":"r"},"rules":[{"verbs":["list"],"apiGroups":[""],"resources":["configmaps"]}]}`
+	wide := `{"metadata":{"name":"wide"},"rules":[{"verbs":["list"],"apiGroups":[""],"resources":["secrets"]}]}`
 	none := `{"metadata":{"name":"r"},"rules":[]}`
-	h.must(201, "POST", rolesPath, role)
-	h.must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
+	must(201, "POST", rolesPath, role)
+	must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
+	must(201, "POST", clusterRolesPath, wide)
+	must(201, "POST", clusterBindingsPath, userBinding("wide", "ClusterRole", "wide", "ann"))
 	for round := range *revocations {
-		h.must(200, "GET", configMapsPath, "", as("ann")...)
-		switch round % 4 {
+		must(200, "GET", configMapsPath, "", as("ann")...)
+		must(200, "GET", secrets, "", as("ann")...)
+		switch round % 6 {
 		case 0:
-			h.must(200, "DELETE", bindingsPath+"/b", "")
-			h.must(403, "GET", configMapsPath, "", as("ann")...)
-			h.must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
+			must(200, "DELETE", bindingsPath+"/b", "")
+			must(403, "GET", configMapsPath, "", as("ann")...)
+			must(201, "POST", bindingsPath, userBinding("b", "Role", "r", "ann"))
 		case 1:
-			h.must(200, "DELETE", rolesPath+"/r", "")
-			h.must(403, "GET", configMapsPath, "", as("ann")...)
-			h.must(201, "POST", rolesPath, role)
+			must(200, "DELETE", rolesPath+"/r", "")
+			must(403, "GET", configMapsPath, "", as("ann")...)
+			must(201, "POST", rolesPath, role)
 		case 2:
-			h.must(200, "PUT", rolesPath+"/r", none)
-			h.must(403, "GET", configMapsPath, "", as("ann")...)
-			h.must(200, "PUT", rolesPath+"/r", role)
+			must(200, "PUT", rolesPath+"/r", none)
+			must(403, "GET", configMapsPath, "", as("ann")...)
+			must(200, "PUT", rolesPath+"/r", role)
 		case 3:
-			h.must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "bob"))
-			h.must(403, "GET", configMapsPath, "", as("ann")...)
-			h.must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "ann"))
+			must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "bob"))
+			must(403, "GET", configMapsPath, "", as("ann")...)
+			must(200, "PUT", bindingsPath+"/b", userBinding("b", "Role", "r", "ann"))
+		case 4: // the binding outlives the role, and counts for the next one of that name
+			must(200, "DELETE", clusterRolesPath+"/wide", "")
+			must(403, "GET", secrets, "", as("ann")...)
+			must(201, "POST", clusterRolesPath, wide)
+		case 5: // both go, and the role comes back alone
+			must(200, "DELETE", clusterRolesPath+"/wide", "")
+			must(200, "DELETE", clusterBindingsPath+"/wide", "")
+			must(201, "POST", clusterRolesPath, wide)
+			must(403, "GET", secrets, "", as("ann")...)
+			must(201, "POST", clusterBindingsPath, userBinding("wide", "ClusterRole", "wide", "ann"))
 		}
 	}
 }
