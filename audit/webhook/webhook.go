@@ -22,8 +22,8 @@ type Connection = connection.Connection
 
 // ReadConnection reads a connection file, which has the form of a kubeconfig: its current context
 // names a cluster and a user. Paths in it are relative to the file. It rejects what it does not
-// know, such as credential plugins. Certificates and keys in files of their own are read again when
-// they change; while that is not possible, the last good ones are used.
+// know. It may name a credential plugin. Certificates and keys in files of their own are read again
+// when they change; while that is not possible, the last good ones are used.
 func ReadConnection(path string) (Connection, error) {
 	return connection.Read(path, func(error) {})
 }

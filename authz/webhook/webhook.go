@@ -27,7 +27,7 @@ type Connection = connection.Connection
 type Backoff = connection.Backoff
 
 // ReadConnection reads a connection file, which has the form of a kubeconfig: its current context
-// names a cluster and a user. It rejects credential plugins. Certificates and keys in files of their
+// names a cluster and a user. It may name a credential plugin. Certificates and keys in files of their
 // own are read again when they change; failed hears why that is not possible.
 func ReadConnection(path string, failed func(error)) (Connection, error) {
 	return connection.Read(path, failed)

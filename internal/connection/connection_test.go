@@ -39,6 +39,7 @@ func write(t *testing.T, dir, cluster, user string) string {
 func TestAWrongConnectionFileSaysWhereItIsWrong(t *testing.T) {
 	dir := t.TempDir()
 	server := "server: 'https://example.dev'"
+	v1 := "apiVersion: client.authentication.k8s.io/v1"
 	inline := "certificate-authority-data: aGVsbG8="
 	for _, c := range []struct{ want, cluster, user string }{
 		{"clusters[0].cluster.server: Required value", "", ""},
@@ -50,7 +51,15 @@ func TestAWrongConnectionFileSaysWhereItIsWrong(t *testing.T) {
 		{"certificate-authority: ", server + ", certificate-authority: absent.pem", ""},
 		{"clusters[0].cluster.insecure-skip-tls-verify: Forbidden: contradicts", server + ", insecure-skip-tls-verify: true, " + inline, ""},
 		{"clusters[0].cluster.insecure-skip-tls-verify: Invalid value: 1: must be true or false", server + ", insecure-skip-tls-verify: 1", ""},
-		{"users[1].user.exec: Forbidden: unknown field", server, "exec: {}"},
+		{"users[1].user.exec.apiVersion: Required value", server, "exec: {}"},
+		{"users[1].user.exec.apiVersion: Invalid value", server, "exec: {apiVersion: client.authentication.k8s.io/v1alpha1, command: x}"},
+		{"users[1].user.exec.command: Required value", server, "exec: {apiVersion: client.authentication.k8s.io/v1beta1}"},
+		{"users[1].user.exec.interactiveMode: Required value", server, "exec: {apiVersion: client.authentication.k8s.io/v1, command: x}"},
+		{"users[1].user.exec.interactiveMode: Invalid value", server, "exec: {" + v1 + ", command: x, interactiveMode: Always}"},
+		{"users[1].user.exec.interactiveMode: Invalid value", server, "exec: {" + v1 + ", command: x, interactiveMode: never}"},
+		{"users[1].user.exec.env[0].name: Invalid value", server, "exec: {" + v1 + ", command: x, interactiveMode: Never, env: [{name: a=b}]}"},
+		{"users[1].user.exec.Command: Forbidden: unknown field", server, "exec: {Command: x}"},
+		{"users[1].user.exec: Forbidden: contradicts", server, "token: a, exec: {" + v1 + ", command: x, interactiveMode: Never}"},
 		{"users[1].user.token: Forbidden: contradicts username", server, "token: a, username: b"},
 		{"users[1].user.token: Invalid value: \"<secret>\": must be a string", server, "token: 12345"},
 		{"client-certificate: does not fit client-key", server, "client-certificate-data: aGVsbG8="},

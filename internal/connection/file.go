@@ -53,6 +53,7 @@ type cluster struct {
 	Authority     string `json:"certificate-authority"`
 	ServerName    string `json:"tls-server-name"`
 	Insecure      bool   `json:"insecure-skip-tls-verify"`
+	Compression   bool   `json:"disable-compression"` // which is never used
 	Extensions    any    `json:"extensions"`
 }
 
@@ -67,11 +68,14 @@ type user struct {
 	Username        string `json:"username"`
 	Password        string `json:"password" config:"secret"`
 	Extensions      any    `json:"extensions"`
+
+	Exec *execConfig `json:"exec"`
 }
 
 // Read reads a connection file, which has the form of a kubeconfig: its current context names a
 // cluster and a user. Paths in it are relative to the file. It rejects what it does not know in
-// these, such as credential plugins.
+// these. A credential plugin of the user (exec) runs at the first request, when its credential has
+// expired, and after the server has refused it.
 //
 // Certificates, keys and tokens that are in files of their own are read again when they change.
 // failed is told when that is not possible; the last good state stays in use.
@@ -162,6 +166,13 @@ func (l *loader) check(f *status.Fields) {
 	if u.Token+u.TokenFile != "" && u.Username != "" {
 		l.userAt.Child("token").Forbidden("contradicts username")
 	}
+	if u.Exec != nil {
+		at := l.userAt.Child("exec")
+		if u.Token+u.TokenFile+u.Username+u.Certificate+u.CertificateData+u.Key+u.KeyData != "" {
+			at.Forbidden("contradicts the other credentials of the user")
+		}
+		u.Exec.check(at)
+	}
 	for _, data := range []struct {
 		at   status.Field
 		name string
@@ -246,15 +257,65 @@ func (l *loader) tls() (*tls.Config, error) {
 
 // connect makes the connection.
 func (l *loader) connect(failed func(error)) (Connection, error) {
-	transport, err := newTransport(l.tls, failed, l.names()...)
+	var runs *plugin
+	if l.user.Exec != nil {
+		about, err := l.about()
+		if err != nil {
+			return Connection{}, err
+		}
+		if runs, err = newPlugin(*l.user.Exec, l.dir, about); err != nil {
+			return Connection{}, err
+		}
+	}
+	transport, err := newTransport(func() (*tls.Config, error) {
+		c, err := l.tls()
+		if err == nil && runs != nil {
+			c.GetClientCertificate = runs.clientCertificate
+		}
+		return c, err
+	}, failed, l.names()...)
 	if err != nil {
 		return Connection{}, err
 	}
+	var by http.RoundTripper = transport
+	if runs != nil {
+		runs.renewed = transport.renew
+		by = &credentialed{runs, transport}
+	}
 	return Connection{
 		URL:       l.cluster.Server,
-		Client:    &http.Client{Transport: transport, Timeout: requestTimeout, CheckRedirect: noRedirect},
+		Client:    &http.Client{Transport: by, Timeout: requestTimeout, CheckRedirect: noRedirect},
 		Authorize: l.authorize(),
 	}, nil
+}
+
+// about returns what a credential plugin may learn about the server.
+func (l *loader) about() (map[string]any, error) {
+	c := &l.cluster
+	authorities, err := l.data(c.AuthorityData, c.Authority, files.Read)
+	if err != nil {
+		return nil, fmt.Errorf("certificate-authority: %w", err)
+	}
+	out := map[string]any{"server": c.Server}
+	if c.ServerName != "" {
+		out["tls-server-name"] = c.ServerName
+	}
+	if c.Insecure {
+		out["insecure-skip-tls-verify"] = true
+	}
+	if len(authorities) > 0 {
+		out["certificate-authority-data"] = base64.StdEncoding.EncodeToString(authorities)
+	}
+	if c.Compression {
+		out["disable-compression"] = true
+	}
+	list, _ := c.Extensions.([]any)
+	for _, one := range list {
+		if e, ok := one.(map[string]any); ok && e["name"] == credentialGroup+"/exec" {
+			out["config"] = e["extension"]
+		}
+	}
+	return out, nil
 }
 
 // authorize returns what adds the credential to a request.

@@ -3,6 +3,7 @@ package connection
 import (
 	"crypto/tls"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,13 +26,17 @@ func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastRe
 // transport makes new connections with the certificates of now.
 type transport struct {
 	follow  *files.Follower // nil if no file is involved
+	renew   func() error    // makes new connections from now on
 	current atomic.Pointer[http.Transport]
 }
 
 // newTransport makes a transport that calls config again when one of the files changes.
 func newTransport(config func() (*tls.Config, error), failed func(error), names ...string) (*transport, error) {
 	t := &transport{}
+	var mu sync.Mutex // a file and a credential plugin may change at once
 	read := func() error {
+		mu.Lock()
+		defer mu.Unlock()
 		c, err := config()
 		if err != nil {
 			return err
@@ -45,6 +50,7 @@ func newTransport(config func() (*tls.Config, error), failed func(error), names 
 		}
 		return nil
 	}
+	t.renew = read
 	if len(names) == 0 {
 		return t, read()
 	}
