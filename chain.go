@@ -376,6 +376,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 func (s *Server) impersonation(z authz.Authorizer) impersonation.Rules {
 	return impersonation.Rules{
 		Authorizer: z, PlainOnly: !s.cfg.gates.Enabled(feature.ConstrainedImpersonation), Group: "authentication." + s.groupDomain(),
+		Told: s.meters.observeImpersonation,
 	}
 }
 

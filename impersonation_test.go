@@ -154,3 +154,26 @@ func TestAMiddlewareMayNameTheImpersonator(t *testing.T) {
 	_, err := watch.Body.Read(make([]byte, 1))
 	require.NoError(t, err)
 }
+
+// The metrics of impersonation have the names and labels that Kubernetes' have.
+func TestImpersonationIsCounted(t *testing.T) {
+	h, _, _ := deputies(t)
+	for range 2 {
+		h.as("boss", "GET", gadgetPath, "", "Impersonate-User", "bob")
+	}
+	h.as("boss", "GET", gadgetPath, "", "Impersonate-User", "alice")
+	h.as("boss", "DELETE", gadgetPath, "", "Impersonate-User", "bob")
+	text, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
+	require.NoError(t, err)
+	for _, line := range []string{
+		`attempts_total{mode="user-info",decision="allowed"} 2`,
+		`attempts_total{mode="legacy",decision="allowed"} 1`,
+		`attempts_total{mode="user-info",decision="denied"} 1`,
+		`attempts_duration_seconds_count{mode="user-info",decision="allowed"} 2`,
+		`authorization_attempts_total{mode="user-info",decision="allowed"} 5`,
+		`authorization_attempts_total{mode="legacy",decision="allowed"} 1`,
+		`authorization_attempts_duration_seconds_bucket{mode="legacy",decision="allowed",le="+Inf"} 1`,
+	} {
+		require.Contains(t, string(text), "\napiserver_impersonation_"+line+"\n")
+	}
+}

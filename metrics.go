@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/authz/impersonation"
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/engine"
 	internal "github.com/kindwright/kindwright/internal/metrics"
@@ -40,6 +41,7 @@ type meters struct {
 	registry  internal.Registry
 	requests  *apiserver.Requests
 	access    *apiserver.Access
+	acting    *apiserver.Impersonation
 	admission apiserver.Admission
 	health    *apiserver.Health
 	store     apiserver.Storage
@@ -60,6 +62,7 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	m := &meters{paths: map[string]*apiserver.Served{}}
 	r := &m.registry
 	m.requests, m.access, m.health = apiserver.NewRequests(r), apiserver.NewAccess(r), apiserver.NewHealth(r)
+	m.acting = apiserver.NewImpersonation(r, impersonation.Modes()...)
 	for _, p := range meteredPaths {
 		m.paths[p] = m.requests.Serve(apiserver.Resource{Subresource: p})
 	}
@@ -103,6 +106,15 @@ func (m *meters) observeStore(o storage.Observation) {
 	op.Took.Observe(o.Took.Seconds())
 	if o.Err != nil {
 		op.Failed.Add(1)
+	}
+}
+
+// observeImpersonation counts an attempt to act as somebody else, or a question about one.
+func (m *meters) observeImpersonation(o impersonation.Outcome) {
+	if o.Question {
+		m.acting.Question(o.Mode, o.Allowed, o.Took)
+	} else {
+		m.acting.Attempt(o.Mode, o.Allowed, o.Took)
 	}
 }
 

@@ -1,10 +1,12 @@
 package impersonation
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -22,6 +24,37 @@ type Rules struct {
 	// Group is the API group of uids and extras, and of all parts of constrained impersonation. The
 	// default is authentication.k8s.io.
 	Group string
+
+	// Told, if not nil, is told how each attempt and each question to the authorizer ended.
+	Told func(Outcome)
+}
+
+// Outcome is how an attempt to act as somebody ended, or a question to the authorizer that was a part
+// of it.
+type Outcome struct {
+	Question bool
+	Mode     string // one of [Modes]; of a refused attempt the one that explains the refusal
+	Allowed  bool
+	Took     time.Duration
+}
+
+// plainMode is what the plain mode is called outside of this package.
+const plainMode = "legacy"
+
+// Modes returns the names of the modes, as in the metrics of Kubernetes.
+func Modes() []string {
+	var names []string
+	for _, m := range modes {
+		names = append(names, cmp.Or(m.name, plainMode))
+	}
+	return names
+}
+
+// tell tells how something ended that began at a time.
+func (r *Rules) tell(question bool, mode string, err error, began time.Time) {
+	if r.Told != nil {
+		r.Told(Outcome{Question: question, Mode: cmp.Or(mode, plainMode), Allowed: err == nil, Took: time.Since(began)})
+	}
 }
 
 // An Identity is the user as whom a sender acts.
@@ -82,6 +115,8 @@ var modes = [...]mode{
 // the impersonation.
 func (r Rules) As(ctx context.Context, sender, wanted authn.User, request authz.Attributes) (Identity, error) {
 	var first error
+	var explains string
+	began := time.Now()
 	for _, m := range modes {
 		if m.name != "" && r.PlainOnly || !m.applies(wanted, sender) {
 			continue
@@ -92,6 +127,7 @@ func (r Rules) As(ctx context.Context, sender, wanted authn.User, request authz.
 		}
 		user, err := q.ask(wanted, request)
 		if err == nil {
+			r.tell(false, m.name, nil, began)
 			id := Identity{User: user, Sender: sender, Wanted: wanted}
 			if m.name != "" {
 				id.Constraint = q.verb
@@ -99,9 +135,10 @@ func (r Rules) As(ctx context.Context, sender, wanted authn.User, request authz.
 			return id, nil
 		}
 		if first == nil {
-			first = err
+			first, explains = err, m.name
 		}
 	}
+	r.tell(false, explains, first, began)
 	return Identity{}, first
 }
 
@@ -238,7 +275,10 @@ func (q *questions) nameGroup() string {
 // may returns nil if the sender may, or else the answer.
 func (q *questions) may(a authz.Attributes) error {
 	a.User = q.sender
-	return authz.Require(q.ctx, q.rules.Authorizer, a)
+	began := time.Now()
+	err := authz.Require(q.ctx, q.rules.Authorizer, a)
+	q.rules.tell(true, q.mode, err, began)
+	return err
 }
 
 func (q *questions) refuse(a authz.Attributes, why string) error {
