@@ -21,7 +21,7 @@ import (
 
 // Recheck asks at once whether the clients of all open watches and connections may still have them,
 // and ends in order those that may not. A program calls it after it has revoked something: a token,
-// an authority, a role. Without it, the streams end within about Access.RecheckEvery.
+// an authority, a role. Without it, the streams end within Access.RecheckEvery.
 //
 // A client whose credential cannot be checked at this moment loses its stream too. It comes back
 // and is told why.
@@ -77,8 +77,11 @@ type standings struct {
 	open map[*standing]struct{}
 }
 
-// judgeTimeout bounds one question about a stream.
-const judgeTimeout = 10 * time.Second
+// One question about a stream has at most judgeTimeout, and less if the streams have to end sooner.
+const (
+	judgeTimeout    = 10 * time.Second
+	minJudgeTimeout = time.Second
+)
 
 // standing is the right of a client to have one stream.
 type standing struct {
@@ -106,8 +109,22 @@ func (l *standings) enter(ctx context.Context, x *request.Exchange) (ended conte
 	l.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.wait(l.every)
+	s.wait(7 * l.part())
 	return s.ctx, s.leave
+}
+
+// part is a twelfth of the time within which a stream ends. A client whose right is lost just after it
+// was judged waits seven parts for the next question, which takes one if nobody answers. Two parts
+// later it is judged for the last time, which takes one more, and one is left for the last words of the
+// handler of a connection.
+func (l *standings) part() time.Duration { return l.every / 12 }
+
+// patience is how long one question may take.
+func (l *standings) patience() time.Duration {
+	if l.every < 0 {
+		return judgeTimeout // only Recheck asks
+	}
+	return min(max(l.part(), minJudgeTimeout), judgeTimeout)
 }
 
 func (l *standings) all() []*standing {
@@ -120,13 +137,12 @@ func (l *standings) all() []*standing {
 	return list
 }
 
-// wait sets the timer for the next question, which the client's credential may bring forward.
-// Streams that began together are not all judged at once. The latest moment leaves time to ask a
-// second time, so that a stream ends within d after the right to it was lost.
+// wait sets the timer for the next question, after at most d, which the client's credential may bring
+// forward. Streams that began together are not all judged at once.
 func (s *standing) wait(d time.Duration) {
 	next := time.Duration(-1)
 	if d > 0 {
-		next = d - d/4 + rand.N(d/8+1)
+		next = d - rand.N(d/4+1)
 	}
 	if u := s.x.User.Load(); u != nil && !u.Expires.IsZero() {
 		if left := max(time.Until(u.Expires)+time.Nanosecond, 0); next < 0 || left < next {
@@ -156,14 +172,14 @@ func (s *standing) check(final bool) {
 	switch {
 	case err == nil:
 		s.doubt = false
-		s.wait(s.of.every)
+		s.wait(7 * s.of.part())
 	case final || s.doubt || reason == meta.ReasonForbidden || s.x.User.Load().Expired(time.Now()):
 		s.of.log.V(1).Info("a stream ends because its client may no longer have it", "auditID", s.x.ID, "reason", string(reason))
 		s.over = true
 		s.cancel()
 	default:
 		s.doubt = true
-		s.wait(s.of.every / 8)
+		s.wait(2 * s.of.part())
 	}
 }
 
@@ -173,7 +189,7 @@ func (s *standing) ask() (err error) {
 		return status.Unauthorized()
 	}
 	defer guard.Recover(&err, "authorizer")
-	ctx, cancel := context.WithTimeout(s.ctx, judgeTimeout)
+	ctx, cancel := context.WithTimeout(s.ctx, s.of.patience())
 	defer cancel()
 	if err := s.of.judge(ctx, s.x); err != nil {
 		return fmt.Errorf("judge a stream: %w", err)

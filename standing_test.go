@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -192,6 +194,40 @@ func TestS5_AnOutageOfTheAuthenticatorDoesNotEndAStreamUnlessItLasts(t *testing.
 		require.Greater(t, atLast.Sub(began), 25*time.Minute)
 		require.Less(t, time.Since(atLast), time.Minute)
 	})
+}
+
+// A right that is lost while nobody answers does not last longer than one that is lost otherwise.
+func TestS5_AStreamEndsInTimeIfTheAuthenticatorHangs(t *testing.T) {
+	for name, hangs := range map[string][2]bool{"the authenticator": {true, false}, "the authorizer": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var lost atomic.Bool
+				who := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+					if lost.Load() && hangs[0] {
+						<-r.Context().Done()
+						return authn.User{}, false, r.Context().Err()
+					}
+					return authn.User{Name: "alice"}, true, nil
+				})
+				may := authz.Func(func(ctx context.Context, _ authz.Attributes) (authz.Decision, string, error) {
+					if lost.Load() && hangs[1] {
+						<-ctx.Done()
+						return authz.NoOpinion, "", ctx.Err()
+					}
+					return authz.Allow, "", nil
+				})
+				h := mounted(t, time.Hour, plain, kindwright.Authenticate(who), kindwright.Authorize(may))
+				for range 5 {
+					lost.Store(false)
+					next := h.stream(silent, bearer("t")...)
+					time.Sleep(10*time.Minute + rand.N(time.Minute))
+					lost.Store(true)
+					took, _ := lasts(next)
+					require.LessOrEqual(t, took, time.Minute)
+				}
+			})
+		})
+	}
 }
 
 func TestS25_ACredentialThatEndsWhileTheBodyIsReadIsA401AndNothingIsStored(t *testing.T) {
