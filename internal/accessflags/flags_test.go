@@ -182,3 +182,14 @@ func TestWebhooksAreOpened(t *testing.T) {
 	require.ErrorContains(t, err, "--authentication-token-webhook-config-file: ")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
+
+// A program that parses with another package says itself which flags were given.
+func TestFLAG_10_AnotherParserSaysWhatIsGiven(t *testing.T) {
+	f := parse(t, "--authorization-config=x")
+	f.Given(func(name string) bool { return name == "authorization-mode" })
+	problems := f.Check(own...)
+	require.Len(t, problems, 1)
+	require.ErrorContains(t, problems[0], "--authorization-config can not be specified when --authorization-mode")
+	f.Given(func(string) bool { return false })
+	require.Empty(t, f.Check(own...))
+}
