@@ -88,7 +88,10 @@ func AccessReview() Variable {
 
 // Environment is what expressions may use: the functions of the language and some variables. It is
 // safe for concurrent use.
-type Environment struct{ env *celgo.Env }
+type Environment struct {
+	env   *celgo.Env
+	limit uint64 // of the cost of one evaluation
+}
 
 // NewEnvironment returns an environment with variables. It fails if two of them have one name or
 // contradict each other in the fields of an object.
@@ -128,7 +131,7 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("environment of expressions: %w", err)
 	}
-	return &Environment{env: env}, nil
+	return &Environment{env: env, limit: CostLimit}, nil
 }
 
 // CompileError says why an expression does not compile.
@@ -166,13 +169,13 @@ func (e *Environment) Compile(expression string, results ...Type) (*Program, err
 		ast,
 		celgo.EvalOptions(celgo.OptOptimize, celgo.OptTrackCost),
 		celgo.InterruptCheckFrequency(interruptFrequency),
-		celgo.CostLimit(CostLimit),
+		celgo.CostLimit(e.limit),
 		celgo.CostTracking(estimator{}),
 	)
 	if err != nil {
 		return nil, whole("program instantiation failed: " + err.Error())
 	}
-	return &Program{expression: expression, ast: ast, program: program}, nil
+	return &Program{expression: expression, ast: ast, program: program, limit: e.limit}, nil
 }
 
 func whole(text string) error {

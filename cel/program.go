@@ -32,6 +32,7 @@ type Program struct {
 	expression string
 	ast        *celgo.Ast
 	program    celgo.Program
+	limit      uint64
 }
 
 // String returns the expression.
@@ -51,7 +52,7 @@ func (p *Program) Evaluate(ctx context.Context, values Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := CostLimit
+	parts := int(p.limit) //nolint:gosec // at most CostLimit
 	return plain(result, &parts)
 }
 
