@@ -83,6 +83,11 @@ type WriteRules struct {
 	// Source: META-12.
 	CountAnnotations bool
 
+	// NoCreate refuses new objects, as while the definition of a kind is being deleted: clients get 405,
+	// and discovery does not list the verb create. Objects that exist are served as usual.
+	// Source: CRD-21.
+	NoCreate bool
+
 	// TTL removes objects that nobody has written to for so long. 0 keeps them. It counts from the
 	// last write, across restarts, with a precision of seconds.
 	// Source: EVT-02.

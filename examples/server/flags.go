@@ -36,6 +36,7 @@ type flags struct {
 	livezGrace    time.Duration
 	shutdownDelay time.Duration
 	goawayChance  float64
+	crds          bool
 	eventTTL      time.Duration
 	checkData     bool
 	backup        bool
@@ -81,6 +82,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
+	set.BoolVar(&f.crds, "crds", true, "serve CustomResourceDefinitions, by which clients add kinds")
 	f.authn.Add(set)
 	f.audit.Add(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")

@@ -34,6 +34,7 @@ import (
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -165,11 +166,14 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	return errors.Join(err, unannounced)
 }
 
-// served returns the kinds. Roles are served when they count.
+// served returns the kinds. Roles are served when they count, definitions of kinds unless a flag says otherwise.
 func served(f *flags, authorizers []string) []registry.Definition {
 	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
 	if slices.Contains(authorizers, modeRBAC) {
 		out = append(out, kinds.RBAC(policy()))
+	}
+	if f.crds {
+		out = append(out, crd.Kinds())
 	}
 	return out
 }

@@ -28,8 +28,11 @@ func read(ctx context.Context, w *write) error {
 		return err
 	}
 	if entry == nil {
-		if !w.mayCreate {
+		switch {
+		case !w.mayCreate:
 			return w.notFound()
+		case w.kind.Writes.NoCreate:
+			return noCreate(w.kind)
 		}
 		return nil
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -105,7 +106,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.kinds(tokens, authorizer.Types())),
+		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds()),
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),

@@ -1,0 +1,108 @@
+package crd
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// Kinds serves CustomResourceDefinition, version v1 of the group apiextensions.{domain}, and the kinds
+// that definitions describe.
+//
+// Source: CRD-01.
+func Kinds() registry.Definition { return definitions{} }
+
+type definitions struct{}
+
+// Define implements registry.Definition.
+func (definitions) Define(env registry.Env) (registry.Bundle, error) {
+	group := "apiextensions." + env.GroupDomain
+	kind := registry.Kind[CustomResourceDefinition]{
+		Group: group, Version: "v1", Plural: "customresourcedefinitions", Scope: registry.ClusterScoped,
+		Names: registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
+		Doc:   "A CustomResourceDefinition adds a kind to the server.",
+		Rules: registry.Rules[CustomResourceDefinition]{
+			Default: fill, Complete: noteStoredVersion, Validate: check,
+		},
+		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
+		Table: registry.Table{Columns: []openapi.Column{
+			{Name: "Name", Type: "string", Format: "name", Description: "The name of the definition.", Path: []string{"metadata", "name"}},
+			{Name: "Created At", Type: "date", Description: "When the definition was created.", Path: []string{"metadata", "creationTimestamp"}},
+		}},
+	}
+	all, err := kind.Define(env)
+	if err != nil {
+		return all, err
+	}
+	finalizer := "customresourcecleanup." + group
+	all.Resources[0].Hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
+	work := func() (admission.NamespaceGate, []registry.Hook) {
+		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer)
+		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
+	}
+	_, all.Hooks = work()
+	all.Fork = work
+	return all, nil
+}
+
+// fill sets the defaults that depend on other fields.
+func fill(_ context.Context, c *CustomResourceDefinition) {
+	names := &c.Spec.Names
+	if names.Singular == "" {
+		names.Singular = strings.ToLower(names.Kind)
+	}
+	if names.ListKind == "" && names.Kind != "" {
+		names.ListKind = names.Kind + "List"
+	}
+	if c.Spec.Conversion == nil {
+		c.Spec.Conversion = &CustomResourceConversion{Strategy: "None"}
+	}
+	if w := c.Spec.Conversion.Webhook; w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil && w.ClientConfig.Service.Port == nil {
+		port := int32(443)
+		w.ClientConfig.Service.Port = &port
+	}
+}
+
+// noteStoredVersion adds the storage version to the versions in which objects were ever stored.
+func noteStoredVersion(ctx context.Context, c, _ *CustomResourceDefinition) error {
+	if registry.SubresourceFrom(ctx) != "" {
+		return nil
+	}
+	for _, v := range c.Spec.Versions {
+		if v.Storage && !slices.Contains(c.Status.StoredVersions, v.Name) {
+			c.Status.StoredVersions = append(slices.Clone(c.Status.StoredVersions), v.Name)
+		}
+	}
+	return nil
+}
+
+// markTerminating changes a definition in the step that deletes it, so that nobody sees it deleted and
+// not Terminating.
+//
+// Source: CRD-21.
+func markTerminating(t registry.Tree, finalizer string) registry.Tree {
+	out := maps.Clone(t)
+	metadata, _ := t["metadata"].(map[string]any)
+	if held, _ := metadata["finalizers"].([]any); !slices.Contains(held, any(finalizer)) {
+		metadata = maps.Clone(metadata)
+		metadata["finalizers"] = append(slices.Clone(held), finalizer)
+		out["metadata"] = metadata
+	}
+	state, _ := t["status"].(map[string]any)
+	state = maps.Clone(state)
+	if state == nil {
+		state = map[string]any{}
+	}
+	conditions, _ := state["conditions"].([]any)
+	state["conditions"] = withCondition(conditions, CustomResourceDefinitionCondition{
+		Type: Terminating, Status: "True", Reason: "InstanceDeletionPending",
+		Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+	}, metadata["deletionTimestamp"])
+	out["status"] = state
+	return out
+}
