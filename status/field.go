@@ -29,6 +29,9 @@ type FieldError struct {
 	Detail string // what would be valid; may be empty
 }
 
+// Omitted is a Value that messages do not show.
+type Omitted struct{}
+
 // Message returns the problem without the field: `Invalid value: "x": must be a color`, `Required
 // value`, `Forbidden: …`.
 func (f FieldError) Message() string {
@@ -36,7 +39,9 @@ func (f FieldError) Message() string {
 	switch f.Type {
 	case meta.CauseFieldValueRequired, meta.CauseFieldValueForbidden, meta.CauseFieldValueTooLong, meta.CauseFieldValueTooShort, meta.CauseInternalError:
 	default:
-		s += ": " + showValue(f.Value)
+		if _, omitted := f.Value.(Omitted); !omitted {
+			s += ": " + showValue(f.Value)
+		}
 	}
 	if f.Detail != "" {
 		s += ": " + f.Detail

@@ -83,6 +83,9 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 		}
 	}
 	var err error
+	if out.rules.expressions, err = compileRules(r); err != nil {
+		return nil, err
+	}
 	if out.layout, err = table.New(r.Columns); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -11,6 +15,7 @@ import (
 // rules are the validation rules for a tree of a kind. They apply to every writer and every path.
 type rules struct {
 	schema         *openapi.Schema
+	expressions    *cel.Rules
 	validate       func(ctx context.Context, t registry.Tree, f *status.Fields)
 	validateUpdate func(ctx context.Context, t, old registry.Tree, f *status.Fields)
 
@@ -39,6 +44,20 @@ func (r rules) behind(form rules) rules {
 	return r
 }
 
+// compileRules compiles the expressions of a kind's schema. Those of a kind without Go type come
+// from a document that was accepted when it was written: they are not judged again.
+func compileRules(r *registry.Resource) (*cel.Rules, error) {
+	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil})
+	if len(problems) == 0 {
+		return compiled, nil
+	}
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = errors.New(p.String())
+	}
+	return nil, fmt.Errorf("rules: %w", errors.Join(errs...))
+}
+
 // check adds all errors of a tree. old is the tree it replaces, or nil for a new one. Schema errors
 // that old had as well do not count (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
@@ -47,12 +66,32 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	if r.sound && f.Len() > found {
 		return
 	}
+	r.evaluate(ctx, f, t, old)
 	if r.validate != nil {
 		r.validate(ctx, t, f)
 	}
 	if r.validateUpdate != nil && old != nil {
 		r.validateUpdate(ctx, t, old, f)
 	}
+}
+
+// evaluate evaluates the expressions. They may rely on types, required fields and bounds, so they
+// are left out if one of these is wrong.
+func (r rules) evaluate(ctx context.Context, f *status.Fields, t, old registry.Tree) {
+	if r.expressions == nil {
+		return
+	}
+	for _, p := range f.Errors() {
+		switch p.Type {
+		case meta.CauseFieldValueNotSupported, meta.CauseFieldValueRequired, meta.CauseFieldValueTooLong, meta.CauseFieldValueTooMany, meta.CauseFieldValueTypeInvalid:
+			f.Add(status.FieldError{
+				Type: meta.CauseFieldValueInvalid, Field: "<nil>",
+				Detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+			})
+			return
+		}
+	}
+	f.Add(r.expressions.Validate(ctx, t, old, false, func(text string) { registry.Warn(ctx, text) })...)
 }
 
 // blocking returns the type errors for which a write is rejected. An update is not rejected for
