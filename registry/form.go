@@ -20,6 +20,8 @@ import (
 // Going there and back should lose nothing, which apitest.RoundTrip proves. Where it does, nothing that is stored is lost all the same:
 // a write through a form changes in the stored object what it changes in the form, and leaves what the form cannot say. What
 // the stored form cannot say is refused with 422 and its path, and a value that comes back as another is warned of.
+//
+// Where Resource has a [Converter], that converts, and the rules of Converter hold. To, From and Fields are not used then.
 // Source: VER-15, EVT-36.
 type Conversion struct {
 	Resource *Resource
@@ -31,6 +33,26 @@ type Conversion struct {
 	// Fields names, for each selectable field of this form, the field of the stored form that it is.
 	Fields map[string]string
 }
+
+// Converter converts objects of all forms of a kind to the form with the API version to, straight from the version that each is
+// in. It returns as many objects as it is given, in the same order, and does not change the trees. The context ends with the
+// request, or with the work, that needs them.
+//
+// A kind whose stored form has a Converter follows the rules of Kubernetes' custom resources instead of those of Conversion:
+//
+//   - A version loses silently what it cannot say. Objects are pruned, converted and pruned again. No write is refused for it,
+//     and none keeps what its version does not show.
+//   - A record stays in the version that it was written in until somebody writes to the object, even if that changes nothing.
+//     Nothing is migrated.
+//   - A read fills in the defaults of the version that a record is in, and no others.
+//   - The rules, the subresources and the selectable fields of each form are its own.
+//   - The Converter decides about metadata.labels and metadata.annotations. The rest of metadata stays as it was.
+//   - Clients see the text of its errors. An error of type *status.Error is the answer.
+//   - A replacement of the kind may store another version.
+//   - A form that is not served and not stored is read, if a record is in it, and never made.
+//
+// Source: VER-15.
+type Converter func(ctx context.Context, to string, objects []Tree) ([]Tree, error)
 
 // A Form is a further served form of a Kind; see As.
 type Form interface {

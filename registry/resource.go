@@ -183,6 +183,10 @@ type Resource struct {
 	// Stored, when set, makes the resource another served form of objects that are stored in the form of another resource.
 	Stored *Conversion
 
+	// Converter, when set on the stored form of a kind, converts between all its forms under the rules of Kubernetes' custom
+	// resources. A kind with one form may have it, too: forms, and another stored one, may come later.
+	Converter Converter
+
 	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its
 	// result, and nothing is ever stored. All fields about stored objects are unused then.
 	// Source: MODEL-21.
@@ -271,6 +275,12 @@ func (r *Resource) problem() string {
 	}
 	if r.Schema == nil {
 		return "it has no schema"
+	}
+	if c := r.Stored; c != nil && c.Resource.Converter == nil && (c.To == nil || c.From == nil) {
+		return "Stored needs a function for each direction, or a Converter of the stored form"
+	}
+	if r.Stored != nil && r.Converter != nil {
+		return "Converter belongs to the stored form"
 	}
 	if r.Deletion.Expire && r.Hooks.Grace == nil {
 		return "Deletion.Expire is for kinds with a Grace"

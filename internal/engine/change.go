@@ -51,6 +51,9 @@ func (e *Engine) RemoveVersions(gone ...meta.GroupVersionResource) {
 // stored version as the resource it replaces. The other forms of a stored kind are replaced with
 // it.
 //
+// A kind with a registry.Converter may get another stored version. Then remove lists all forms of the
+// kind, and add describes all that it is to have.
+//
 // An entry of remove without a version covers all versions; see Remove and RemoveVersions. Unknown
 // names are ignored.
 func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource, add []*registry.Resource) error {
@@ -136,11 +139,39 @@ func (c *change) plan(remove []meta.GroupVersionResource, add []*registry.Resour
 			delete(going, d.have)
 		}
 	}
+	c.restore(coming, going)
 	if err := c.compile(coming); err != nil {
 		return err
 	}
 	c.withdraw(going)
 	return c.own()
+}
+
+// restore drops the forms in going of straight kinds that come back, mostly with another stored
+// form. The live view of such a kind passes to the new form. Records in a dropped form are still
+// understood.
+func (c *change) restore(coming []description, going map[*Served]bool) {
+	for _, d := range coming {
+		if d.Converter == nil || len(going) == 0 {
+			continue
+		}
+		completed, err := d.Completed()
+		if err != nil {
+			continue // compile reports it
+		}
+		f, ok := c.from.families.get(completed.StorageName)
+		if !ok || !f.base.Kind.straight() {
+			continue
+		}
+		for _, form := range f.forms {
+			if _, goes := going[form]; goes {
+				c.leaving = append(c.leaving, form)
+				c.edit.drop(form)
+				c.touched[form.Kind.StorageName] = true
+				delete(going, form)
+			}
+		}
+	}
 }
 
 // going finds the resources to remove. A value is true where all versions are to be removed.
@@ -201,6 +232,9 @@ func (c *change) coming(going map[*Served]bool, add []*registry.Resource) ([]des
 			}
 			m, _ := c.from.named.get(name)
 			_, goes := going[form]
+			if goes && form.Kind.straight() {
+				continue // see restore
+			}
 			given[name] = true
 			out = append(out, description{Resource: form.Resource, have: form, hidden: m.hidden || goes})
 		}
@@ -262,7 +296,9 @@ func (r *Kind) irreplaceable(by *Kind) string {
 		return "of it and the kind that it would replace one is stored and the other is not"
 	case r.StorageName != by.StorageName:
 		return fmt.Sprintf("its storage name is %q, and that of the kind that it would replace %q", by.StorageName, r.StorageName)
-	case r.Virtual == nil && r.base.GroupVersionKind() != by.base.GroupVersionKind():
+	case r.Virtual == nil && r.straight() != by.straight():
+		return "of it and the kind that it would replace one has a Converter and the other has not"
+	case r.Virtual == nil && !r.straight() && r.base.GroupVersionKind() != by.base.GroupVersionKind():
 		return fmt.Sprintf("its objects are stored as %s, and those of the kind that it would replace as %s", by.base.GroupVersionKind(), r.base.GroupVersionKind())
 	}
 	return ""
@@ -304,9 +340,12 @@ func (c *change) own() error {
 		if !ok {
 			continue
 		}
-		forms := make([]*Kind, len(f.forms)) // hidden forms too: ownership survives while a version is switched off
-		for i, one := range f.forms {
-			forms[i] = one.Kind
+		forms := make([]*Kind, 0, len(f.forms)) // hidden forms too: ownership survives while a version is switched off
+		for _, one := range f.forms {
+			if m, _ := c.edit.named.get(one.Kind.GroupVersionResource()); m.hidden && one != f.base && one.Kind.straight() {
+				continue // a Converter is never asked for a form that is neither served nor stored
+			}
+			forms = append(forms, one.Kind)
 		}
 		rules, err := rulesOf(forms, c.engine.cfg.applyOptions())
 		if err != nil {
@@ -343,12 +382,21 @@ func (c *change) load(ctx context.Context) error {
 
 // inherit hands a replacement what is known about the records of the kind it replaces.
 func (c *change) inherit(one *Served) {
-	have := c.replaces[one]
+	if one.Kind.straight() {
+		one.fields = newFamilyFields(c.forms(one))
+	}
+	have := c.before(one)
 	if have == nil {
 		return
 	}
 	one.records = have.records.copyOf()
-	if have.Kind.showsAs(one.Kind) {
+	if one.Kind.straight() {
+		one.records = have.records // requests in progress read entries of the new view, which may be in forms that are new
+		if !have.Kind.sameForm(one.Kind) {
+			one.records.foreign.Store(true)
+		}
+	}
+	if c.showsAs(have, one) {
 		one.Cache, one.stale, one.expiry, one.records = have.Cache, have.stale, have.expiry, have.records
 	}
 	for _, form := range c.added {
@@ -356,6 +404,37 @@ func (c *change) inherit(one *Served) {
 			form.stale, form.records = one.stale, one.records
 		}
 	}
+}
+
+// before returns the stored form whose objects an added stored form shows from now on. It is nil if
+// there is none.
+func (c *change) before(one *Served) *Served {
+	if f, ok := c.from.families.get(one.Kind.StorageName); ok {
+		return f.base
+	}
+	return nil
+}
+
+// forms lists the added forms of an added stored kind.
+func (c *change) forms(base *Served) []*Served {
+	return slices.DeleteFunc(slices.Clone(c.added), func(one *Served) bool { return one.stored != base })
+}
+
+// showsAs reports whether a stored form can take over the live view of the one it replaces. Entries
+// of a straight kind say which form they are in, so there every form counts, and not which is stored.
+func (c *change) showsAs(have, one *Served) bool {
+	if !one.Kind.straight() {
+		return have.Kind.showsAs(one.Kind)
+	}
+	if !slices.Equal(have.fields.names, one.fields.names) || have.Kind.Writes.TTL != one.Kind.Writes.TTL {
+		return false
+	}
+	forms := c.forms(one)
+	return !slices.ContainsFunc(*have.records.known.Load(), func(form *Kind) bool {
+		return slices.ContainsFunc(forms, func(next *Served) bool {
+			return next.Kind.sameForm(form) && next.Kind.fingerprint != form.fingerprint
+		})
+	})
 }
 
 // showsAs reports whether two kinds can share a live view: records mean the same in both, and both
@@ -386,7 +465,7 @@ func (c *change) loadOne(ctx context.Context, one *Served) error {
 		}
 	}
 	var err error
-	if c.replaces[one] != nil {
+	if c.before(one) != nil {
 		var swap *watch.Replacement
 		if swap, err = e.dispatcher.Replace(ctx, e.cacheConfig(one)); err == nil {
 			one.Cache, c.swaps = swap.Cache(), append(c.swaps, swap)
@@ -441,11 +520,19 @@ func (c *change) publish() {
 	}
 }
 
+// selectable lists the fields that the live view knows of each object.
+func (s *Served) selectable() []string {
+	if s.Kind.straight() {
+		return s.fields.names
+	}
+	return s.Kind.Selectable
+}
+
 // cacheConfig describes a resource to the dispatcher.
 func (e *Engine) cacheConfig(s *Served) watch.Config {
 	return watch.Config{
 		StorageName: s.Kind.StorageName,
-		Fields:      s.Kind.Selectable,
+		Fields:      s.selectable(),
 		LogAge:      e.cfg.History,
 		LogBytes:    e.cfg.LogBytes,
 		Logger:      e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String()),

@@ -18,15 +18,9 @@ type conversion func(ctx context.Context, objects []registry.Tree) ([]registry.T
 // to converts objects in one call. It gives each the kind of its new form, the metadata it had, and the
 // shape that its schema asks for. A panic in the conversion is an error that tells where.
 func (convert conversion) to(ctx context.Context, to *registry.Resource, objects []registry.Tree) (out []registry.Tree, err error) {
-	defer guard.Recover(&err, "the conversion")
-	made, err := convert(ctx, objects)
-	switch {
-	case err != nil:
+	made, err := convert.call(ctx, objects)
+	if err != nil {
 		return nil, err
-	case len(made) != len(objects):
-		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(made))
-	case slices.ContainsFunc(made, func(t registry.Tree) bool { return t == nil }):
-		return nil, errors.New("the conversion returned nothing")
 	}
 	out = make([]registry.Tree, len(made))
 	for i := range made {
@@ -35,6 +29,21 @@ func (convert conversion) to(ctx context.Context, to *registry.Resource, objects
 		}
 	}
 	return out, nil
+}
+
+// call converts objects in one call, and checks that as many came back.
+func (convert conversion) call(ctx context.Context, objects []registry.Tree) (made []registry.Tree, err error) {
+	defer guard.Recover(&err, "the conversion")
+	made, err = convert(ctx, objects)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(made) != len(objects):
+		return nil, fmt.Errorf("the conversion of %d objects returned %d", len(objects), len(made))
+	case slices.ContainsFunc(made, func(t registry.Tree) bool { return t == nil }):
+		return nil, errors.New("the conversion returned nothing")
+	}
+	return made, nil
 }
 
 // adopt turns what a conversion returned for t into an object of form r.
@@ -55,6 +64,9 @@ func adopt(r *registry.Resource, out, t registry.Tree) (registry.Tree, error) {
 func FromStored(ctx context.Context, r *registry.Resource, t registry.Tree) (registry.Tree, error) {
 	if r.Stored == nil || t == nil {
 		return t, nil
+	}
+	if r.Stored.Resource.Converter != nil {
+		return straightOne(ctx, r, t)
 	}
 	out, err := allFromStored(ctx, r, []registry.Tree{t})
 	if err != nil {
@@ -80,6 +92,9 @@ func ToStored(ctx context.Context, r *registry.Resource, t registry.Tree) (regis
 		return t, nil
 	}
 	stored := r.Stored.Resource
+	if stored.Converter != nil {
+		return straightOne(ctx, stored, t)
+	}
 	out, err := conversion(r.Stored.To).to(ctx, stored, []registry.Tree{t})
 	if err == nil {
 		return out[0], nil

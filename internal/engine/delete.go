@@ -51,18 +51,23 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	if err := at.requested(ctx, request.VerbDelete, served.Kind, t.Namespace, t.Name); err != nil {
 		return nil, err
 	}
-	result, err := at.engine.deleteFrom(ctx, served, t, o, "")
+	result, err := at.engine.deleteFrom(ctx, served, t, o, asked{shows: !o.MetadataOnly})
 	if o.MetadataOnly {
 		return result, err
+	}
+	if err == nil && result.Removed && served.Kind.straight() { // it has been shown before
+		out := *result
+		out.Entry, err = served.Show(ctx, result.Entry)
+		return &out, err
 	}
 	return served.shown(ctx, result, err)
 }
 
 // deleteFrom is Delete for a resource that has been found, and that need not be served yet. The result is in the form that
 // the record has.
-func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Target, o registry.DeleteOptions, selected meta.UID) (*registry.Result, error) {
+func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Target, o registry.DeleteOptions, by asked) (*registry.Result, error) {
 	base := deletion{
-		engine: e, served: served, stored: served.Kind.base, target: t, selected: selected, opts: normal(o),
+		engine: e, served: served, stored: served.Kind.base, target: t, asked: by, opts: normal(o),
 		key: storage.ObjectKey(served.Kind.StorageName, t.Namespace, t.Name),
 	}
 	base.user, _ = authn.UserFrom(ctx)
@@ -80,19 +85,25 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
 
+// asked says how a deletion was asked for.
+type asked struct {
+	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
+	shows    bool     // a client asked, and works with whole objects
+}
+
 // deletion is one attempt to delete an object, to remove one whose grace period or time to live is
 // over, or to amend its metadata.
 type deletion struct {
-	engine   *Engine
-	served   *Served
-	stored   *Kind           // the kind in which the object is stored
-	target   registry.Target // empty without a request
-	opts     registry.DeleteOptions
-	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
-	user     authn.User
-	key      string
-	due      storage.Revision // without a request: the state whose time is over
-	patch    []byte           // of an amendment
+	engine *Engine
+	served *Served
+	stored *Kind           // the kind in which the object is stored
+	target registry.Target // empty without a request
+	opts   registry.DeleteOptions
+	asked
+	user  authn.User
+	key   string
+	due   storage.Revision // without a request: the state whose time is over
+	patch []byte           // of an amendment
 
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form
@@ -169,6 +180,9 @@ func skipEnding(_ context.Context, d *deletion) error {
 // askBeforeDelete runs the kind's rule. A form without a rule of its own uses that of the stored
 // form.
 func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
+	if d.served.Kind.straight() {
+		return d.askStraight(ctx)
+	}
 	if !d.asks() {
 		return nil
 	}
@@ -189,6 +203,23 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 		return d.stored.Hooks.BeforeDelete(ctx, stored)
 	}
 	return nil
+}
+
+// askStraight shows a deletion that a client asked for in the form of the request, even if nobody has
+// to see the object: a failed conversion ends the request before something is deleted.
+func (d *deletion) askStraight(ctx context.Context) (err error) {
+	if !d.shows && !d.asks() {
+		return nil
+	}
+	entry, err := d.served.Show(ctx, d.entry) // kept: the answer may need it
+	if err != nil {
+		return err
+	}
+	if d.shown, err = treeOf(entry); err != nil || d.served.Kind.Hooks.BeforeDelete == nil {
+		return err
+	}
+	defer guard.RecoverAs(&err, "a rule about deletion", status.Internal)
+	return d.served.Kind.Hooks.BeforeDelete(ctx, d.shown)
 }
 
 func mutateDeletion(ctx context.Context, d *deletion) error {

@@ -35,6 +35,7 @@ type Kind struct {
 	rules        rules
 	layout       *table.Layout
 	fingerprint  uint64      // of what records look like: of schema, version and kind
+	partial      uint64      // likewise, of records that may lack defaults of the schema; see write.convertStraight
 	selected     *json.Paths // paths of the selectable fields
 	subresources []*Subresource
 }
@@ -61,8 +62,11 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 		return nil, fmt.Errorf("kind %s (%s): %w", own.Names.Kind, own.APIVersion(), err)
 	}
 	r.fingerprint, r.selected = r.recordFingerprint(), r.selectedPaths()
+	r.partial = ^r.fingerprint
 	if stored != nil {
 		r.base = stored
+	}
+	if stored != nil && !r.straight() {
 		r.inherit(stored)
 	}
 	return r, nil
@@ -116,6 +120,9 @@ func (r *Kind) convert(ctx context.Context, t registry.Tree, to *Kind) (registry
 	}
 	if r == to {
 		return t, nil
+	}
+	if r.straight() {
+		return straightOne(ctx, to.Resource, t)
 	}
 	stored, err := ToStored(ctx, r.Resource, t)
 	if err != nil {

@@ -196,19 +196,22 @@ func generation(t registry.Tree) int64 {
 // desiredStateChanged reports whether the desired state changed: everything but metadata, and but
 // status if that is a subresource.
 func (w *write) desiredStateChanged() bool {
-	base := w.kind.base
-	if base.Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(w.stored.new, "metadata", "annotations"), tree.At(w.stored.old, "metadata", "annotations")) {
+	kind, old, next := w.kind.base, w.stored.old, w.stored.new
+	if w.kind.straight() { // the stored form may be another one than that of the record
+		kind, old, next = w.kind, w.object.old, w.object.new
+	}
+	if kind.Writes.CountAnnotations && w.target.Subresource == "" && !json.Equal(tree.At(next, "metadata", "annotations"), tree.At(old, "metadata", "annotations")) {
 		return true
 	}
-	_, hasStatus := base.Endpoint("status")
+	_, hasStatus := kind.Endpoint("status")
 	skip := func(name string) bool { return name == "metadata" || name == "status" && hasStatus }
-	for name := range w.stored.old {
-		if _, still := w.stored.new[name]; !still && !skip(name) {
+	for name := range old {
+		if _, still := next[name]; !still && !skip(name) {
 			return true
 		}
 	}
-	for name, v := range w.stored.new {
-		if old, had := w.stored.old[name]; !skip(name) && (!had || !json.Equal(v, old)) {
+	for name, v := range next {
+		if before, had := old[name]; !skip(name) && (!had || !json.Equal(v, before)) {
 			return true
 		}
 	}

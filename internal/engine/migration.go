@@ -177,7 +177,7 @@ func (e *Engine) keeps(s staleRecord) bool {
 
 // migrateResource migrates the objects of one resource.
 func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
-	if e.cfg.Migration == MigrateNothing {
+	if e.cfg.Migration == MigrateNothing || s.Kind.straight() {
 		return nil
 	}
 	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)

@@ -58,6 +58,9 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 			return nil, fmt.Errorf("there is no conversion from %q to %q", tree.Text(t, "apiVersion"), version)
 		}
 		ctx := context.Background() // managed fields are computed within a write, which has its own limits
+		if from.straight() {
+			return straightOne(ctx, to.Resource, t)
+		}
 		stored, err := ToStored(ctx, from.Resource, t)
 		if err != nil {
 			return nil, err
@@ -158,7 +161,7 @@ func (w *write) mergeApplied(force bool) (registry.Tree, error) {
 
 // resets reports whether this path has fields that it may not change.
 func (w *write) resets() bool {
-	return w.target.Subresource == "" && (w.kind.Reset != nil || w.kind.Stored != nil && w.kind.base.Reset != nil)
+	return w.target.Subresource == "" && (w.kind.Reset != nil || w.kind.Stored != nil && !w.kind.straight() && w.kind.base.Reset != nil)
 }
 
 // withoutReset returns the configuration without the fields that this path may not change. It finds
@@ -302,11 +305,11 @@ func (w *write) disown() bool {
 
 // sameButTimes reports whether storing an object would change only times in its managed fields.
 // That does not count as a change (SSA-28, design rule 8).
-func (w *write) sameButTimes() bool {
-	if tree.At(w.stored.new, "metadata", "managedFields") == nil {
+func (w *write) sameButTimes(next registry.Tree) bool {
+	if tree.At(next, "metadata", "managedFields") == nil {
 		return false
 	}
-	a, b := w.stored.old, w.stored.new
+	a, b := w.stored.old, next
 	if !tree.SameScalar(tree.At(a, "metadata", "resourceVersion"), tree.At(b, "metadata", "resourceVersion")) {
 		a, b = tree.Without(a, "metadata", "resourceVersion"), tree.Without(b, "metadata", "resourceVersion")
 	}

@@ -202,7 +202,7 @@ func commit(ctx context.Context, w *write) error {
 		next = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		op = storage.Put(w.key, w.engine.value(w.kind.base, w.encoded), expect)
+		op = storage.Put(w.key, w.record(), expect)
 	}
 	if w.opts.DryRun {
 		if len(op.Value) <= w.engine.cfg.Store.Limits().MaxValueBytes {
@@ -230,7 +230,11 @@ func (w *write) finish(rev storage.Revision) error {
 		w.result = &registry.Result{Entry: entry, Created: w.creating()}
 		return nil
 	}
-	entry, err := w.kind.base.newEntry(w.key, rev, w.encoded)
+	_, encoded, err := w.live()
+	if err != nil {
+		return err
+	}
+	entry, err := w.newEntry(w.key, rev, encoded)
 	if err != nil {
 		return err
 	}
@@ -248,7 +252,11 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		shown, err := FromStored(ctx, w.kind.Resource, w.stored.new)
+		live, _, err := w.live()
+		if err != nil {
+			return err
+		}
+		shown, err := FromStored(ctx, w.kind.Resource, live)
 		if err != nil {
 			return err
 		}

@@ -69,8 +69,10 @@ func parseRecord(value []byte) (record, error) {
 }
 
 // value returns the record of an object that is written now.
-func (e *Engine) value(r *Kind, object []byte) []byte {
-	rec := record{fingerprint: r.fingerprint, object: object}
+func (e *Engine) value(r *Kind, object []byte) []byte { return e.valueOf(r, r.fingerprint, object) }
+
+func (e *Engine) valueOf(r *Kind, fingerprint uint64, object []byte) []byte {
+	rec := record{fingerprint: fingerprint, object: object}
 	if r.base.Writes.TTL > 0 {
 		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
 	}
@@ -104,15 +106,21 @@ func (r *Kind) scan(object []byte) (watch.Body, watch.Facts, error) {
 			return watch.Body{}, watch.Facts{}, err
 		}
 	}
+	facts := factsOf(&m)
+	facts.Fields = fields
+	return bodyOf(object, &m), facts, nil
+}
+
+// factsOf returns what the metadata of an object say.
+func factsOf(m *json.Metadata) watch.Facts {
 	facts := watch.Facts{
-		Namespace: m.Namespace, Name: m.Name, UID: meta.UID(m.UID), Labels: labelSet(m.Labels), Fields: fields,
-		Owners: owners(m.Owners), Created: m.Created,
+		Namespace: m.Namespace, Name: m.Name, UID: meta.UID(m.UID), Labels: labelSet(m.Labels), Owners: owners(m.Owners), Created: m.Created,
 	}
 	if !m.Deleted.IsZero() {
 		deleted := m.Deleted // and not the rest of m
 		facts.Deleted = &deleted
 	}
-	return bodyOf(object, &m), facts, nil
+	return facts
 }
 
 // bodyOf splits an object's canonical JSON into parts.
@@ -145,11 +153,18 @@ func owners(uids []string) []meta.UID {
 // selectedPaths returns the paths of the selectable fields of this kind, for a scan of the bytes.
 // It returns nil if there are none, or if a scan is not enough for some of them.
 func (r *Kind) selectedPaths() *json.Paths {
-	if len(r.Selectable) == 0 || len(r.Computed) > 0 {
+	if len(r.Computed) > 0 {
 		return nil
 	}
-	paths := make([][]string, len(r.Selectable))
-	for i, field := range r.Selectable {
+	return pathsOf(r.Selectable)
+}
+
+func pathsOf(fields []string) *json.Paths {
+	if len(fields) == 0 {
+		return nil
+	}
+	paths := make([][]string, len(fields))
+	for i, field := range fields {
 		paths[i] = strings.Split(field, ".")
 		if paths[i][0] == "metadata" {
 			return nil

@@ -23,12 +23,13 @@ type Served struct {
 
 	expiry *expiry // nil for resources whose objects live until they are deleted
 
-	stored    *Served    // the stored form; the resource itself, if it is that
-	stale     *staleKeys // shared by all forms
-	ownership *ownership // likewise
-	scope     *scope     // encodings and other values derived from its objects
-	records   *records   // shared by all forms: what stored records can be read as
-	broken    *broken    // objects that cannot be shown in this form
+	stored    *Served      // the stored form; the resource itself, if it is that
+	stale     *staleKeys   // shared by all forms
+	ownership *ownership   // likewise
+	scope     *scope       // encodings and other values derived from its objects
+	records   *records     // shared by all forms: what stored records can be read as
+	fields    familyFields // of the stored form of a straight kind
+	broken    *broken      // objects that cannot be shown in this form
 
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc

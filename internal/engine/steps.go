@@ -40,10 +40,7 @@ func read(ctx context.Context, w *write) error {
 		return w.alreadyExists(entry.Facts().Deleted != nil)
 	}
 	w.entry = entry
-	if w.stored.old, err = w.served.stored.treeOf(ctx, entry); err != nil {
-		return err
-	}
-	if w.object.old, err = FromStored(ctx, w.kind.Resource, w.stored.old); err != nil {
+	if err := w.oldForms(ctx); err != nil {
 		return err
 	}
 	if v := w.view; v != nil {
@@ -234,7 +231,7 @@ func reset(ctx context.Context, w *write) error {
 	case w.kind.Reset != nil:
 		w.sent.new = w.kind.Reset(w.sent.old, w.sent.new)
 	}
-	if w.kind.Stored != nil {
+	if w.kind.Stored != nil && !w.kind.straight() {
 		return w.resetStored(ctx)
 	}
 	return nil
@@ -317,7 +314,7 @@ func validate(ctx context.Context, w *write) error {
 	r := w.object.kind
 	own := r.rules
 	own.check(ctx, f, w.object.new, w.object.old)
-	if r.Stored != nil && f.Len() == 0 { // the stored form checks what the other form was converted to
+	if r.Stored != nil && !r.straight() && f.Len() == 0 { // the stored form checks what the other form was converted to
 		r.base.rules.behind(own).check(ctx, f, w.stored.new, w.stored.old)
 	}
 	if errs := f.Errors(); len(errs) > 0 {
@@ -356,10 +353,14 @@ func skipUnchanged(_ context.Context, w *write) error {
 		return err
 	}
 	w.encoded = encoded
-	if w.creating() || w.remove || w.served.stale.has(w.key, w.entry.Revision()) {
+	if w.creating() || w.remove || w.served.stale.has(w.key, w.entry.Revision()) || !w.storedForm() {
 		return nil
 	}
-	if w.entry.IsBare(encoded) || w.sameButTimes() {
+	live, encoded, err := w.live()
+	if err != nil {
+		return err
+	}
+	if w.entry.IsBare(encoded) || w.sameButTimes(live) {
 		w.result = &registry.Result{Entry: w.entry}
 	}
 	return nil

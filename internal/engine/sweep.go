@@ -26,7 +26,7 @@ func (e *Engine) Sweep(ctx context.Context, s *Served, namespace string, before 
 			continue
 		}
 		t := registry.Target{Resource: s.Kind.GroupVersionResource(), Namespace: namespace, Name: entry.Facts().Name}
-		_, err := e.deleteFrom(ctx, s, t, registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}, "")
+		_, err := e.deleteFrom(ctx, s, t, registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}, asked{})
 		if err != nil && first == nil && !status.IsNotFound(err) && !status.IsConflict(err) {
 			first = err
 		}

@@ -173,7 +173,7 @@ func (s *Served) decode(rec storage.Record) (decoded, error) {
 // entryOf makes an entry of a decoded record of s. The next look of the migration finds the record if
 // it is stale.
 func (e *Engine) entryOf(s *Served, d *decoded) *watch.Entry {
-	if d.stale {
+	if d.stale && !s.Kind.straight() {
 		e.migrations.note(s.Kind.StorageName)
 	}
 	if e.texts == nil {
@@ -198,6 +198,9 @@ func (s *Served) completeFields(some []*decoded) error {
 // refresh brings a record to the present schema of the form it was written in, and tells how far it was from what would be
 // stored now. It converts nothing.
 func (s *Served) refresh(rec record) (*Kind, []byte, *staleRecord, error) {
+	if s.Kind.straight() {
+		return s.refreshStraight(rec)
+	}
 	if rec.fingerprint == s.Kind.fingerprint {
 		return s.Kind, rec.object, nil, nil
 	}
@@ -235,6 +238,10 @@ func (s *Served) scan(form *Kind, object []byte) (watch.Body, watch.Facts, error
 
 // scanForm is scan without the conversion. The fields are not complete where they need one.
 func (s *Served) scanForm(form *Kind, object []byte) (body watch.Body, facts watch.Facts, complete bool, err error) {
+	if form.straight() {
+		body, facts, err = s.scanStraight(form, object)
+		return body, facts, true, err
+	}
 	body, facts, err = form.scan(object)
 	if err != nil || form.sameForm(s.stored.Kind) {
 		return body, facts, true, err

@@ -39,6 +39,9 @@ func (s *Served) ShowAll(ctx context.Context, entries []*watch.Entry) ([]*watch.
 	if err == nil || ctx.Err() != nil {
 		return out, err
 	}
+	if s.Kind.straight() { // a Converter says what is wrong, and asking it again may take long
+		return nil, err
+	}
 	out = make([]*watch.Entry, 0, len(entries))
 	for _, e := range entries { // one by one, to find which object it is
 		one, err := s.convert(ctx, e)
@@ -130,7 +133,7 @@ func (s *Served) Converts() bool { return s.Kind.Stored != nil || s.records.fore
 func (s *Served) convert(ctx context.Context, e *watch.Entry) (*watch.Entry, error) {
 	out, err := s.convertAll(ctx, []*watch.Entry{e})
 	if err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !s.Kind.straight() {
 			s.broken.note(e, err)
 		}
 		return nil, err
@@ -177,6 +180,11 @@ func (s *Served) convertAll(ctx context.Context, entries []*watch.Entry) ([]*wat
 // bring replaces objects by what they are in the form of s. written says which form each is in, nil for the stored one. Those
 // of one form are converted together: to the stored form, and from there to that of s.
 func (s *Served) bring(ctx context.Context, trees []registry.Tree, written func(i int) *Kind) error {
+	if s.Kind.straight() {
+		out, err := straightTo(ctx, s.Kind.Resource, trees)
+		copy(trees, out)
+		return err
+	}
 	forms := map[*Kind][]int{}
 	var onward []int
 	for i := range trees {

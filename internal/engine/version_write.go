@@ -91,6 +91,8 @@ func convert(ctx context.Context, w *write) error {
 	case r.Stored == nil:
 		w.stored.new = w.object.new
 		return nil
+	case r.straight():
+		return w.convertStraight(ctx)
 	case w.entry != nil && json.Equal(w.object.new, w.object.old):
 		w.stored.new = w.stored.old
 		return nil

@@ -67,6 +67,7 @@ type write struct {
 	sent, object *part
 	stored       part
 	shown        registry.Tree // object.old in the stored form, once it is needed
+	full         registry.Tree // stored.new with the defaults that readers fill in; nil if it has them
 
 	key     string
 	entry   *watch.Entry // the stored entry, nil if absent
