@@ -99,7 +99,14 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		if len(args) > 1 {
 			return fixed(containsCost(function, overload, args))
 		}
-		// CALL
+	case "validate":
+		if f, ok := args[0].(*formatValue); ok && len(args) > 1 {
+			return fixed(regexCost(sizeOf(args[1]), f.data.pattern))
+		}
+	case "_==_":
+		if isExtension(args[0]) {
+			return fixed(1)
+		}
 	}
 	if costsOne(function) {
 		return fixed(1)
@@ -213,7 +220,15 @@ func (c *costs) EstimateCallCost(function, overload string, target *checker.AstN
 		if len(args) > 0 {
 			return c.estimateContains(function, overload, args[0])
 		}
-		// EST
+	case "validate":
+		if len(args) > 0 {
+			return &checker.CallEstimate{CostEstimate: c.size(args[0]).MultiplyByCostFactor(perCharacter).
+				MultiplyByCostFactor(maxFormatPattern * common.RegexStringLengthCostFactor)}
+		}
+	case "_==_":
+		if len(args) == 2 {
+			return estimateEqual(args[0], args[1])
+		}
 	}
 	if costsOne(function) {
 		return fixed(1)
@@ -330,6 +345,31 @@ func (c *costs) estimateContains(function, overload string, other checker.AstNod
 		cost = cost.Add(c.size(other).MultiplyByCostFactor(perCharacter))
 	}
 	return &checker.CallEstimate{CostEstimate: cost}
+}
+
+// maxFormatName bounds the length of what tells formats apart.
+const maxFormatName = 64
+
+// estimateEqual is for values of the types that the libraries add.
+func estimateEqual(a, b checker.AstNode) *checker.CallEstimate {
+	if a.Type().TypeName() != b.Type().TypeName() {
+		return nil
+	}
+	read := func(most uint64) *checker.CallEstimate {
+		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: 1, Max: most}.MultiplyByCostFactor(perCharacter)}
+	}
+	switch a.Type().TypeName() {
+	case "net.IP", "net.CIDR", "kubernetes.Quantity", "kubernetes.Semver":
+		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(1)}
+	case "kubernetes.NamedFormat":
+		return read(maxFormatName)
+	case "kubernetes.URL":
+		if size := b.ComputedSize(); size != nil {
+			return read(size.Max)
+		}
+		return read(1)
+	}
+	return nil
 }
 
 // items stands for any item of a list.

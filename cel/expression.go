@@ -28,6 +28,7 @@ func (e *expression) plan() error {
 	counted := sync.OnceValues(func() (celgo.Program, error) {
 		return e.env.Program(
 			e.ast,
+			constantPatterns(),
 			celgo.EvalOptions(celgo.OptOptimize, celgo.OptTrackCost),
 			celgo.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 			celgo.CostTracking(e.costs),
@@ -41,7 +42,7 @@ func (e *expression) plan() error {
 		return err
 	}
 	var err error
-	e.plain, err = e.env.Program(e.ast, celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
+	e.plain, err = e.env.Program(e.ast, constantPatterns(), celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
 	return err
 }
 

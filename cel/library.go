@@ -23,6 +23,9 @@ type library struct {
 
 func libraries() []library {
 	return []library{
+		{options: urlLibrary()},
+		{options: regexLibrary()},
+		{options: listsLibrary()},
 		{options: []celgo.EnvOption{
 			celgo.HomogeneousAggregateLiterals(),
 			celgo.EagerlyValidateDeclarations(true),
@@ -35,6 +38,7 @@ func libraries() []library {
 			celgo.CrossTypeNumericComparisons(true),
 			celgo.OptionalTypes(celgo.OptionalTypesVersion(optionalVersion)),
 		}},
+		{since: 28, options: quantityLibrary()},
 		{until: 29, options: []celgo.EnvOption{ext.Strings(ext.StringsVersion(0))}},
 		{since: 29, options: []celgo.EnvOption{
 			celgo.ASTValidators(
@@ -46,7 +50,10 @@ func libraries() []library {
 			ext.Strings(ext.StringsVersion(stringsVersion)),
 			ext.Sets(ext.SetsVersion(setsVersion)),
 		}},
+		{since: 30, options: networkLibrary()},
+		{since: 31, options: formatLibrary()},
 		{since: 32, options: []celgo.EnvOption{ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(twoVarVersion))}},
+		{since: 33, options: semverLibrary()},
 		{since: 34, options: []celgo.EnvOption{ext.Lists(ext.ListsVersion(listsVersion))}},
 	}
 }
@@ -72,7 +79,7 @@ func (e *environments) of(minor int) (*celgo.Env, error) {
 	}
 	var options []celgo.EnvOption
 	for _, l := range libraries() {
-		if l.since <= minor && (l.until == 0 || minor < l.until) || minor == all && l.until == 0 {
+		if minor == all && l.until == 0 || minor != all && l.since <= minor && (l.until == 0 || minor < l.until) {
 			options = append(options, l.options...)
 		}
 	}
