@@ -1,12 +1,17 @@
 package kinds
 
 import (
+	"context"
+
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
 )
 
-// ServiceAccount is an identity for programs. It belongs to the core group. It is only data: nothing
-// creates the account `default` of a namespace, and nothing issues or accepts tokens.
+// ServiceAccount is an identity for programs. It belongs to the core group. Nothing creates the account
+// `default` of a namespace.
 type ServiceAccount struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty" protobuf:"bytes,1,opt,name=metadata"`
@@ -32,13 +37,62 @@ type LocalObjectReference struct {
 	Name string `json:"name,omitempty" protobuf:"bytes,1,opt,name=name" default:"" doc:"The name of the object."`
 }
 
+// A ServiceAccountOption changes how ServiceAccounts are served.
+type ServiceAccountOption func(*serviceAccounts)
+
+// IssueTokens adds the subresource token, by which clients ask for tokens of an account. Give the tokens to
+// kindwright.Authenticate too. Without it nothing issues tokens.
+//
+// It also writes the day of the last use into the Secret of a legacy token, where tokens accept these and
+// the server has Secrets.
+// Source: SAT-01.
+func IssueTokens(tokens *serviceaccount.Tokens) ServiceAccountOption {
+	return func(s *serviceAccounts) { s.tokens = tokens }
+}
+
+// serviceAccounts is the kind before it knows its server.
+type serviceAccounts struct{ tokens *serviceaccount.Tokens }
+
 // ServiceAccounts serves the kind ServiceAccount. It is not part of [ControlPlane].
-func ServiceAccounts() registry.Definition {
-	return registry.Kind[ServiceAccount]{
+func ServiceAccounts(opts ...ServiceAccountOption) registry.Definition {
+	var s serviceAccounts
+	for _, o := range opts {
+		o(&s)
+	}
+	return s
+}
+
+// Define implements registry.Definition.
+func (s serviceAccounts) Define(env registry.Env) (registry.Bundle, error) {
+	k := registry.Kind[ServiceAccount]{
 		Version: "v1", Plural: "serviceaccounts", Names: registry.Names{ShortNames: []string{"sa"}},
 		Doc:      "A service account is an identity for programs.",
 		Writes:   registry.WriteRules{NoGeneration: true},
 		Deletion: registry.Deletion{AnswerObject: true},
 		Table:    registry.Table{Columns: objectColumns()},
+	}
+	if s.tokens != nil {
+		k.Subresources = append(k.Subresources, s.token(env.GroupDomain))
+	}
+	return k.Define(env)
+}
+
+// token is the subresource.
+func (s serviceAccounts) token(domain string) registry.Endpoint {
+	return registry.Action[ServiceAccount, serviceaccount.TokenRequest, serviceaccount.TokenRequest]{
+		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication." + domain, Version: "v1", Kind: "TokenRequest"},
+		Default:  func(_ context.Context, r *serviceaccount.TokenRequest) { r.Spec.Default() },
+		Validate: func(_ context.Context, r *serviceaccount.TokenRequest, f *status.Fields) { r.Spec.Validate(f) },
+		Run: func(ctx context.Context, call *registry.Call[ServiceAccount], r *serviceaccount.TokenRequest) (*serviceaccount.TokenRequest, error) {
+			account := serviceaccount.Account{Namespace: call.Object.Namespace, Name: call.Object.Name, UID: call.Object.UID}
+			return s.tokens.Issue(ctx, account, *r, objectsFrom(call.Objects))
+		},
+	}
+}
+
+// objectsFrom looks objects up for the tokens of service accounts.
+func objectsFrom(o registry.Objects) serviceaccount.Get {
+	return func(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*watch.Entry, error) {
+		return o.Get(ctx, registry.Target{Resource: of, Namespace: namespace, Name: name}, registry.ListRequest{})
 	}
 }

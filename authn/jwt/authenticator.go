@@ -2,7 +2,6 @@ package jwt
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -240,7 +239,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	if err != nil || !ok {
 		return authn.User{}, false, err
 	}
-	issuer, ok := issuerOf(token)
+	issuer, ok := jws.Issuer(token)
 	if !ok {
 		return authn.User{}, false, nil
 	}
@@ -260,63 +259,6 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 		}
 	}
 	return u, true, nil
-}
-
-// issuerOf returns the issuer that a signed token names. Nothing has been verified then.
-func issuerOf(token string) (issuer string, ok bool) {
-	_, rest, _ := strings.Cut(token, ".")
-	payload, signature, ok := strings.Cut(rest, ".")
-	if !ok || strings.Contains(signature, ".") {
-		return "", false
-	}
-	text, err := base64.RawURLEncoding.Strict().DecodeString(payload)
-	if err != nil || len(text) == 0 || text[0] != '{' {
-		return "", false
-	}
-	return scanIssuer(text)
-}
-
-// scanIssuer returns the first member iss of an object, without decoding anything else: whoever made
-// the text has signed nothing yet. It does not check the syntax, and finds no name that is escaped.
-// Once the signature is verified, the claims are read strictly, and must name the same issuer once.
-func scanIssuer(text []byte) (issuer string, ok bool) {
-	at := 1
-	blanks := func() {
-		for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
-			at++
-		}
-	}
-	for {
-		blanks()
-		if at >= len(text) || text[at] != '"' {
-			return "", false
-		}
-		end, ok := json.SkipText(text, at)
-		if !ok {
-			return "", false
-		}
-		name := text[at:end]
-		at = end
-		if blanks(); at >= len(text) || text[at] != ':' {
-			return "", false
-		}
-		at++
-		if blanks(); at >= len(text) {
-			return "", false
-		}
-		if end, ok = json.SkipValue(text, at); !ok {
-			return "", false
-		}
-		if string(name) == `"iss"` {
-			err := json.Unmarshal(text[at:end], &issuer) // some escape slashes
-			return issuer, err == nil && issuer != ""
-		}
-		at = end
-		if blanks(); at >= len(text) || text[at] != ',' {
-			return "", false
-		}
-		at++
-	}
 }
 
 // authenticate returns the user of a token that claims to be from the issuer.

@@ -25,7 +25,8 @@ const bootstrapping = "kubernetes.io/bootstrapping"
 // everything and belongs to system:masters. admin, edit and view are unions of the ClusterRoles with
 // the label rbac.authorization.{domain}/aggregate-to-admin and so on, whose value is "true": kinds of
 // one's own become a part of them by such a role. Everybody may read the documents about the server,
-// and everybody who is known may ask about themselves.
+// everybody who is known may ask about themselves, and service accounts may read how their tokens are
+// checked.
 func DefaultPolicy(domain string) Policy {
 	group := Group(domain)
 	var out Policy
@@ -49,6 +50,9 @@ func DefaultPolicy(domain string) Policy {
 		PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"authorization." + domain}, Resources: []string{"selfsubjectaccessreviews", "selfsubjectrulesreviews"}},
 		PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"authentication." + domain}, Resources: []string{"selfsubjectreviews"}},
 	)
+	role("system:service-account-issuer-discovery", PolicyRule{Verbs: get, NonResourceURLs: []string{
+		"/.well-known/openid-configuration", "/.well-known/openid-configuration/", "/openid/v1/jwks", "/openid/v1/jwks/",
+	}})
 	for _, name := range []string{"admin", "edit", "view"} {
 		r := ClusterRole{ObjectMeta: initial(name), AggregationRule: &AggregationRule{ClusterRoleSelectors: []meta.LabelSelector{
 			{MatchLabels: map[string]string{group + "/aggregate-to-" + name: "true"}},
@@ -61,6 +65,7 @@ func DefaultPolicy(domain string) Policy {
 	grant("system:basic-user", authn.GroupAuthenticated)
 	grant("system:public-info-viewer", authn.GroupAuthenticated, authn.GroupUnauthenticated)
 	grant("system:monitoring", "system:monitoring")
+	grant("system:service-account-issuer-discovery", "system:serviceaccounts")
 	return out
 }
 
@@ -86,6 +91,7 @@ func aggregated(group string) []ClusterRole {
 		part("edit", []string{"admin"},
 			PolicyRule{Verbs: read, APIGroups: core, Resources: []string{"secrets"}},
 			PolicyRule{Verbs: []string{"impersonate"}, APIGroups: core, Resources: []string{"serviceaccounts"}},
+			PolicyRule{Verbs: []string{"create"}, APIGroups: core, Resources: []string{"serviceaccounts/token"}},
 			PolicyRule{Verbs: write, APIGroups: core, Resources: []string{"configmaps", "events", "secrets", "serviceaccounts"}},
 			PolicyRule{Verbs: append(append([]string{}, read...), write...), APIGroups: coordination, Resources: []string{"leases"}}),
 		part("view", []string{"edit", "admin"},

@@ -22,7 +22,9 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/jws"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -41,12 +43,31 @@ func ecKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
+// issuing makes tokens that the first key signs, and that are accepted with all keys.
+func issuing(t *testing.T, o serviceaccount.Options, keys ...crypto.Signer) *serviceaccount.Tokens {
+	t.Helper()
+	var err error
+	o.Signer, err = serviceaccount.NewSigner(keys[0])
+	require.NoError(t, err)
+	var all []serviceaccount.PublicKey
+	for _, key := range keys {
+		all = append(all, serviceaccount.PublicKey{Key: key.Public()})
+	}
+	o.Keys, err = serviceaccount.NewKeySet(all...)
+	require.NoError(t, err)
+	if o.Issuers == nil {
+		o.Issuers = []string{issuer}
+	}
+	tokens, err := serviceaccount.New(o)
+	require.NoError(t, err)
+	return tokens
+}
+
 // withTokens serves clients with tokens of service accounts, and the administrator without one. There is the
 // account robot.
-func withTokens(t *testing.T, tokens Tokens) *target {
+func withTokens(t *testing.T, o serviceaccount.Options, keys ...crypto.Signer) *target {
 	t.Helper()
-	accounts, err := tokens.Authenticator()
-	require.NoError(t, err)
+	tokens := issuing(t, o, keys...)
 	without := authn.Func(func(r *http.Request) (authn.User, bool, error) {
 		if authn.HasCredential(r) {
 			return authn.User{}, false, nil
@@ -54,7 +75,7 @@ func withTokens(t *testing.T, tokens Tokens) *target {
 		return administrator{}.Authenticate(r)
 	})
 	db := memory.New()
-	srv, err := kindwright.New(db, kindwright.Serve(Kinds(Options{Tokens: &tokens})), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(without, accounts))
+	srv, err := kindwright.New(db, kindwright.Serve(Kinds(Options{Tokens: tokens})), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(without, tokens))
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))
@@ -108,7 +129,7 @@ func TestSAT_02_SAT_04_ATokenIsItsAccount(t *testing.T) {
 		"RSA": rsaKey, "P-256": ecKey(t, elliptic.P256()), "P-384": ecKey(t, elliptic.P384()), "P-521": ecKey(t, elliptic.P521()),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := withTokens(t, Tokens{Issuer: issuer, Key: key})
+			s := withTokens(t, serviceaccount.Options{}, key)
 			node := word(at(s.must(t, 201, "POST", "/api/v1/nodes", `{"metadata":{"name":"n"}}`), "metadata", "uid"))
 			pod := word(at(s.must(t, 201, "POST", podsPath, podNamed("p", `"serviceAccountName":"robot","nodeName":"n",`)), "metadata", "uid"))
 			account := word(at(s.must(t, 200, "GET", robots+"/robot", ""), "metadata", "uid"))
@@ -141,7 +162,7 @@ func TestSAT_02_SAT_04_ATokenIsItsAccount(t *testing.T) {
 }
 
 func TestSAT_01_WhatIsAskedFor(t *testing.T) {
-	s := withTokens(t, Tokens{Issuer: issuer, Audiences: []string{"api", "other"}, Key: ecKey(t, elliptic.P256()), Extend: true})
+	s := withTokens(t, serviceaccount.Options{Audiences: []string{"api", "other"}, Extend: true}, ecKey(t, elliptic.P256()))
 	uid := word(at(s.must(t, 200, "GET", robots+"/robot", ""), "metadata", "uid"))
 	s.must(t, 422, "POST", robotsOwn, `{"spec":{"expirationSeconds":599}}`)
 	s.must(t, 422, "POST", robotsOwn, `{"spec":{"expirationSeconds":4294967297}}`)
@@ -182,7 +203,7 @@ func TestSAT_01_WhatIsAskedFor(t *testing.T) {
 
 // A9: the objects of now count, and their uids.
 func TestSAT_03_A9_ATokenEndsWithWhatItIsBoundTo(t *testing.T) {
-	s := withTokens(t, Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P256())})
+	s := withTokens(t, serviceaccount.Options{}, ecKey(t, elliptic.P256()))
 	pod, secret, node := podNamed("x", `"serviceAccountName":"robot",`), `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x"}}`
 	for _, c := range []struct{ kind, path, body string }{{"Pod", podsPath, pod}, {"Secret", secrets, secret}, {"Node", "/api/v1/nodes", node}} {
 		s.must(t, 201, "POST", c.path, c.body)
@@ -207,7 +228,7 @@ func TestSAT_03_A9_ATokenEndsWithWhatItIsBoundTo(t *testing.T) {
 
 // A pod that has time to end keeps its token until then.
 func TestSAT_03_APodThatEndsKeepsItsToken(t *testing.T) {
-	s := withTokens(t, Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P256())})
+	s := withTokens(t, serviceaccount.Options{}, ecKey(t, elliptic.P256()))
 	s.must(t, 201, "POST", "/api/v1/nodes", `{"metadata":{"name":"n"}}`)
 	s.must(t, 201, "POST", podsPath, podNamed("p", `"serviceAccountName":"robot","nodeName":"n",`))
 	token := s.get(t, `"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"}`)
@@ -218,7 +239,7 @@ func TestSAT_03_APodThatEndsKeepsItsToken(t *testing.T) {
 }
 
 func TestSAT_03_AUTHN_07_08_Audiences(t *testing.T) {
-	s := withTokens(t, Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P256())})
+	s := withTokens(t, serviceaccount.Options{}, ecKey(t, elliptic.P256()))
 	s.requireCode(t, 201, s.get(t, `"audiences":["x","`+issuer+`"]`), "one is ours")
 	elsewhere := s.get(t, `"audiences":["x","`+issuer+`/"]`)
 	s.requireCode(t, 401, elsewhere, "none is ours")
@@ -242,9 +263,9 @@ func forge(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, 
 
 func TestSAT_03_J1_J2_J4_J6_ForgedTokens(t *testing.T) {
 	key, stranger := ecKey(t, elliptic.P256()), ecKey(t, elliptic.P256())
-	s := withTokens(t, Tokens{Issuer: issuer, OtherIssuers: []string{"https://before.example.dev"}, Key: key})
+	s := withTokens(t, serviceaccount.Options{Issuers: []string{issuer, "https://before.example.dev"}}, key)
 	good := s.get(t, "")
-	id, err := keyID(key.Public())
+	id, err := jws.KeyID(key.Public())
 	require.NoError(t, err)
 	with := func(name string, value any) map[string]any {
 		c := payload(t, good)
@@ -298,30 +319,17 @@ func mustDecode(t *testing.T, part string) []byte {
 // are accepted.
 func TestSAT_05_KeysRotate(t *testing.T) {
 	before, after := ecKey(t, elliptic.P256()), ecKey(t, elliptic.P384())
-	old := withTokens(t, Tokens{Issuer: issuer, Key: before})
+	old := withTokens(t, serviceaccount.Options{}, before)
 	claims := payload(t, old.get(t, ""))
-	both := withTokens(t, Tokens{Issuer: issuer, Key: after, Keys: []crypto.PublicKey{before.Public(), after.Public()}})
+	both := withTokens(t, serviceaccount.Options{}, after, before)
 	mine := payload(t, both.get(t, ""))
 	claims["kubernetes.io"] = mine["kubernetes.io"] // the accounts of two servers have two uids
-	id, err := keyID(before.Public())
+	id, err := jws.KeyID(before.Public())
 	require.NoError(t, err)
 	both.requireCode(t, 201, forge(t, jose.ES256, before, id, claims), "signed with the old key")
 	both.requireCode(t, 201, both.get(t, ""), "signed with the new key")
 
-	only := withTokens(t, Tokens{Issuer: issuer, Key: after})
+	only := withTokens(t, serviceaccount.Options{}, after)
 	claims["kubernetes.io"] = payload(t, only.get(t, ""))["kubernetes.io"]
 	only.requireCode(t, 401, forge(t, jose.ES256, before, id, claims), "the old key is gone")
-
-	_, err = (&Tokens{Issuer: issuer}).Authenticator()
-	require.ErrorContains(t, err, "no key")
-	_, err = (&Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P224())}).Authenticator()
-	require.ErrorContains(t, err, "signs no tokens")
-}
-
-func TestTokensOfNoServerAuthenticateNobody(t *testing.T) {
-	a, err := (&Tokens{Issuer: issuer, Key: ecKey(t, elliptic.P256())}).Authenticator()
-	require.NoError(t, err)
-	_, ok, err := a.Authenticate(httptest.NewRequest(http.MethodGet, "/", nil))
-	require.False(t, ok)
-	require.ErrorContains(t, err, "belongs to no server")
 }

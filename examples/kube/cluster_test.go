@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 )
 
 const (
@@ -288,7 +290,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	s := serve(t, Options{Tokens: &Tokens{Issuer: "https://issuer.example.dev", Key: key}})
+	s := serve(t, Options{Tokens: issuing(t, serviceaccount.Options{}, key)})
 	made := s.must(t, 201, "POST", accounts, `{"metadata":{"name":"robot"}}`)
 	s.must(t, 422, "POST", accounts+"/robot/token", `{"spec":{"expirationSeconds":5}}`)
 	answer := s.must(t, 201, "POST", accounts+"/robot/token", `{"spec":{"audiences":["a","b"],"expirationSeconds":600},"status":{"token":"","expirationTimestamp":null}}`)
@@ -313,7 +315,7 @@ func TestTokensOfServiceAccounts(t *testing.T) {
 func TestTokensAreBoundToObjects(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	s := serve(t, Options{Tokens: &Tokens{Issuer: "https://issuer.example.dev", Key: key, MaxLifetime: time.Hour}})
+	s := serve(t, Options{Tokens: issuing(t, serviceaccount.Options{MaxLifetime: time.Hour}, key)})
 	const token = "/api/v1/namespaces/default/serviceaccounts/robot/token"
 	s.must(t, 201, "POST", "/api/v1/namespaces/default/serviceaccounts", `{"metadata":{"name":"robot"}}`)
 	uid := word(at(s.must(t, 201, "POST", podsPath, podNamed("own", `"serviceAccountName":"robot",`)), "metadata", "uid"))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/openapi"
@@ -27,8 +28,8 @@ type Options struct {
 	// `kubernetes` has no endpoints.
 	Endpoint netip.AddrPort
 
-	// Tokens sets how tokens for service accounts are made. Without it there are no tokens.
-	Tokens *Tokens
+	// Tokens issues the tokens of service accounts. Without it there are none.
+	Tokens *serviceaccount.Tokens
 
 	// Without names admission plugins of kube-apiserver to disable. [Plugins] lists those that are
 	// enabled otherwise.

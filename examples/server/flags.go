@@ -43,6 +43,7 @@ type flags struct {
 
 	audit    auditflags.Flags
 	authn    authnflags.Flags
+	accounts authnflags.ServiceAccounts
 	features texts
 	versions texts
 	emulated string
@@ -84,6 +85,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
 	set.BoolVar(&f.crds, "crds", true, "serve CustomResourceDefinitions, by which clients add kinds")
 	f.authn.Add(set)
+	f.accounts.Add(set)
 	f.audit.Add(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
 	set.BoolVar(&f.checkData, "check-data", false, "verify every record of the store in the data directory, and end")
@@ -137,6 +139,7 @@ func (f *flags) check() error {
 		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}
 	problems = append(problems, f.authn.Check()...)
+	problems = append(problems, f.accounts.Check()...)
 	problems = append(problems, f.audit.Check()...)
 	if f.verbosity < 0 {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))

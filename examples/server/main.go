@@ -24,6 +24,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/requestheader"
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/authn/token"
 	"github.com/kindwright/kindwright/authn/webhook"
 	certs "github.com/kindwright/kindwright/authn/x509"
@@ -127,7 +128,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		return err
 	}
 	srv, err := kindwright.New(db,
-		kindwright.Serve(served(f, authorizer.Types())...),
+		kindwright.Serve(served(f, authorizer.Types(), given.accounts)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...),
@@ -143,6 +144,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
 		kindwright.CheckHealth(given.signed.Health()),
+		kindwright.Before("body", f.accounts.Documents(given.accounts, log, f.listen)),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
 		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
@@ -166,11 +168,15 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	return errors.Join(err, unannounced)
 }
 
-// served returns the kinds. Roles are served when they count, definitions of kinds unless a flag says otherwise.
-func served(f *flags, authorizers []string) []registry.Definition {
+// served returns the kinds. Roles are served when they count, service accounts when they have tokens,
+// definitions of kinds unless a flag says otherwise.
+func served(f *flags, authorizers []string, accounts *serviceaccount.Tokens) []registry.Definition {
 	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
 	if slices.Contains(authorizers, modeRBAC) {
 		out = append(out, kinds.RBAC(policy()))
+	}
+	if accounts != nil {
+		out = append(out, kinds.Secrets(), kinds.ServiceAccounts(kinds.IssueTokens(accounts)))
 	}
 	if f.crds {
 		out = append(out, crd.Kinds())
@@ -222,6 +228,7 @@ type credentials struct {
 	proxies      authn.Authenticator  // of users whom front proxies name; nil when there are none
 	tokens       *token.File          // nil when there are none
 	signed       *authnflags.Authentication
+	accounts     *serviceaccount.Tokens // nil when there are none
 	webhook      *webhook.Webhook // nil when there is none
 }
 
@@ -243,13 +250,16 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
+	if c.accounts, err = f.accounts.Open(log); err != nil {
+		return c, err
+	}
 	c.signed, err = f.authn.Open(authnflags.Options{
-		Options: jwt.Options{Logger: log}, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Options: jwt.Options{Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return c, err
 	}
-	if c.webhook, err = f.tokenWebhook.Open(log); err != nil {
+	if c.webhook, err = f.tokenWebhook.Open(log, f.accounts.Audiences()...); err != nil {
 		return c, errors.Join(err, c.signed.Close())
 	}
 	return c, nil
@@ -293,6 +303,9 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	}
 	if c.tokens != nil {
 		out = append(out, c.tokens)
+	}
+	if c.accounts != nil {
+		out = append(out, c.accounts)
 	}
 	out = append(out, c.signed.Authenticators()...)
 	if c.webhook != nil {

@@ -87,3 +87,15 @@ func (v *mapValue) Set(text string) error {
 	v.pairs[strings.TrimSpace(name)], *v.given = strings.TrimSpace(value), true
 	return nil
 }
+
+// arrayValue is a flag that may be given several times. A value may have commas.
+type arrayValue []string
+
+// String joins the values.
+func (v *arrayValue) String() string { return strings.Join(*v, ",") }
+
+// Set adds a value.
+func (v *arrayValue) Set(text string) error {
+	*v = append(*v, text)
+	return nil
+}

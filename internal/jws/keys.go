@@ -20,7 +20,10 @@ const (
 )
 
 // Keys are public keys that tokens can be signed with. It is immutable.
-type Keys struct{ keys []Key }
+type Keys struct {
+	keys  []Key
+	named bool // a token has to name its key
+}
 
 // Key is one public key.
 type Key struct {

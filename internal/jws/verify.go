@@ -43,7 +43,7 @@ func Verify(token string, keys *Keys, algorithms []string) ([]byte, error) {
 	}
 	tries := 0
 	for _, key := range keys.keys {
-		if header.KeyID != "" && key.ID != "" && key.ID != header.KeyID || !key.can(header.Algorithm) {
+		if header.KeyID != "" && key.ID != "" && key.ID != header.KeyID || header.KeyID == "" && keys.named || !key.can(header.Algorithm) {
 			continue
 		}
 		if tries++; tries > maxTries {

@@ -14,13 +14,13 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/bootstrap"
 	"github.com/kindwright/kindwright/authn/jwt"
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/node"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/config"
-	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/internal/certfile"
@@ -28,7 +28,7 @@ import (
 
 // access builds authentication from the flags. It also returns the authorities whose
 // client certificates are accepted, or nil.
-func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnflags.Authentication) ([]kindwright.Option, func() *x509.CertPool, error) {
+func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signed *authnflags.Authentication) ([]kindwright.Option, func() *x509.CertPool, error) {
 	var who []authn.Authenticator
 	var authorities func() *x509.CertPool
 	proxy, err := o.proxy.authenticator(log, o.clientCAFile)
@@ -61,17 +61,13 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnfl
 		who = append(who, tokens)
 	}
 	if accounts != nil {
-		a, err := accounts.Authenticator()
-		if err != nil {
-			return nil, nil, fmt.Errorf("--service-account-key-file: %w", err)
-		}
-		who = append(who, a)
+		who = append(who, accounts)
 	}
 	if o.bootstrap {
 		who = append(who, bootstrap.New())
 	}
 	who = append(who, signed.Authenticators()...)
-	hook, err := o.tokenWebhook.Open(log, o.apiAudiences()...)
+	hook, err := o.tokenWebhook.Open(log, o.accounts.Audiences()...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -85,6 +81,7 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnfl
 			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
 		},
 		kindwright.CheckHealth(signed.Health()),
+		kindwright.Before("body", o.accounts.Documents(accounts, log, o.externalAddress())),
 	}, authorities, nil
 }
 
@@ -92,19 +89,11 @@ func (o *options) access(log logr.Logger, accounts *kube.Tokens, signed *authnfl
 func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
 	return o.authn.Open(authnflags.Options{
 		Options: jwt.Options{
-			TakenIssuers: o.issuers, Logger: log, ServerID: o.host(),
+			TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
 			UnverifiedEmail: true, // as in Kubernetes
 		},
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})
-}
-
-// apiAudiences are the audiences of this server.
-func (o *options) apiAudiences() []string {
-	if len(o.audiences) > 0 {
-		return o.audiences
-	}
-	return o.issuers
 }
 
 // reloadFailed returns a function that logs why a changed file cannot be read.

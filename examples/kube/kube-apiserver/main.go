@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/auditflags"
@@ -70,7 +71,7 @@ const maxOps = 10_000
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
-	tokens, err := o.tokens()
+	tokens, err := o.accounts.Open(log)
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds returns the served kinds, as the flags set them.
-func (o *options) kinds(tokens *kube.Tokens, authorizers []string) registry.Definition {
+func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) registry.Definition {
 	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
 	if !o.runs(namespaceController) {
 		own = append(own, kinds.NoNamespaceController())

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type options struct {
 	bootstrap     bool
 	proxy         frontProxy
 	authn         authnflags.Flags
+	accounts      authnflags.ServiceAccounts
 	authorization accessflags.Authorization
 	tokenWebhook  accessflags.TokenWebhook
 
@@ -48,28 +50,23 @@ type options struct {
 	enabled         []string
 	eventTTL        time.Duration
 
-	requestTimeout  time.Duration
-	minRequest      int
-	minWatch        time.Duration
-	shutdownDelay   time.Duration
-	livezGrace      time.Duration
-	gates           []string
-	runtimeConfig   []string
-	emulated        []string
-	collect         bool
-	controllers     []string
-	advertise       net.IP
-	issuers         []string
-	signingKeyFile  string
-	accountKeyFiles []string
-	extendTokens    bool
-	audiences       []string
-	verbosity       int
-	version         bool
-	tlsMinVersion   string
-	sniPairs        []string
-	sni             []kindwright.KeyPair
-	curves          []tls.CurveID
+	requestTimeout time.Duration
+	minRequest     int
+	minWatch       time.Duration
+	shutdownDelay  time.Duration
+	livezGrace     time.Duration
+	gates          []string
+	runtimeConfig  []string
+	emulated       []string
+	collect        bool
+	controllers    []string
+	advertise      net.IP
+	verbosity      int
+	version        bool
+	tlsMinVersion  string
+	sniPairs       []string
+	sni            []kindwright.KeyPair
+	curves         []tls.CurveID
 
 	curvePreferences []int32
 	cipherSuites     []string
@@ -81,7 +78,6 @@ type options struct {
 	profiling        bool
 	reads, writes    int // in flight
 	maxObject        int
-	maxToken         time.Duration
 	features         gates
 	audit            auditflags.Flags
 	libraryGates     []string       // --feature-gates that the library knows
@@ -130,15 +126,6 @@ func (o *options) flags() *pflag.FlagSet {
 		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners, clusterrole-aggregation unites roles (default none)")
 	f.IPVar(&o.advertise, "advertise-address", nil,
 		"the address of the server for those inside the cluster, at the service `kubernetes`. Default: --bind-address")
-	f.StringArrayVar(&o.issuers, "service-account-issuer", nil,
-		"who the tokens of service accounts are from; the first is written into them, all are accepted")
-	f.StringVar(&o.signingKeyFile, "service-account-signing-key-file", "",
-		"PEM file of the key that signs the tokens of service accounts: RSA or ECDSA")
-	f.StringArrayVar(&o.accountKeyFiles, "service-account-key-file", nil,
-		"PEM file of keys that the tokens of service accounts may be signed with; may be given several times (default --service-account-signing-key-file)")
-	f.BoolVar(&o.extendTokens, "service-account-extend-token-expiration", true,
-		"whether a token for a pod that nodes ask for is valid for a year, for programs that read it once")
-	f.StringSliceVar(&o.audiences, "api-audiences", nil, "whom tokens are for that do not say it (default --service-account-issuer)")
 	f.StringVar(&o.tlsMinVersion, "tls-min-version", "", "the lowest version of TLS: VersionTLS12 (the default) or VersionTLS13")
 	f.StringSliceVar(&o.cipherSuites, "tls-cipher-suites", nil, "the cipher suites of TLS 1.2, by Go's names (default Go's own)")
 	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose web pages may use the server")
@@ -151,7 +138,6 @@ func (o *options) flags() *pflag.FlagSet {
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
 	f.IntVar(&o.maxObject, "max-object-bytes", 2<<20,
 		"how large an object may be; larger ones are refused with 413, as etcd's limit does with 1.5 MiB in its shorter form")
-	f.DurationVar(&o.maxToken, "service-account-max-token-expiration", 0, "how long tokens of service accounts may be valid; longer ones are shortened (default no limit)")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
@@ -160,6 +146,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.authorization.Given(f.Changed)
 	o.tokenWebhook.Add(own)
 	o.authn.Add(own)
+	o.accounts.Add(own)
 	f.AddGoFlagSet(own)
 	o.addInert(f)
 	return f
@@ -213,12 +200,6 @@ func (o *options) check(f *pflag.FlagSet) error {
 	if f.Changed("data-dir") && len(o.etcdServers) > 0 {
 		refuse("--data-dir and --etcd-servers contradict each other: with the latter, objects are kept where the stand-in for etcd keeps them")
 	}
-	if o.signingKeyFile != "" && len(o.issuers) == 0 {
-		refuse("--service-account-signing-key-file and --service-account-issuer belong together: the latter is missing")
-	}
-	if len(o.accountKeyFiles) > 0 && len(o.issuers) == 0 {
-		refuse("--service-account-key-file and --service-account-issuer belong together: the latter is missing")
-	}
 	if err := checkPrefix(o.etcdPrefix); err != nil {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)
 	}
@@ -232,11 +213,9 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.audit.Check()...)
 	problems = append(problems, o.authn.Check()...)
+	problems = append(problems, o.accounts.Check()...)
 	if o.maxObject < 1<<10 || o.maxObject > 64<<20 {
 		refuse("--max-object-bytes %d: must be from 1024 to 67108864", o.maxObject)
-	}
-	if f.Changed("service-account-max-token-expiration") && (o.maxToken < time.Hour || o.maxToken > 1<<32*time.Second) {
-		refuse("--service-account-max-token-expiration %s: must be between 1 hour and 2^32 seconds", o.maxToken)
 	}
 	for _, d := range []struct {
 		flag string
@@ -353,6 +332,19 @@ func (o *options) endpoint() netip.AddrPort {
 		return netip.AddrPort{}
 	}
 	return netip.AddrPortFrom(a, uint16(o.securePort))
+}
+
+// externalAddress is where clients outside of the cluster find the server: --advertise-address, or else
+// the name of this machine, and --secure-port.
+func (o *options) externalAddress() string {
+	host := o.advertise.String()
+	if len(o.advertise) == 0 {
+		host = o.bindAddress.String()
+		if name, err := os.Hostname(); err == nil && o.bindAddress.IsUnspecified() {
+			host = name
+		}
+	}
+	return net.JoinHostPort(host, strconv.Itoa(o.securePort))
 }
 
 // warnings lists the parts of the command line that have no effect.

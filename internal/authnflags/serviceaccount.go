@@ -1,0 +1,131 @@
+package authnflags
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/authn/serviceaccount"
+)
+
+// ServiceAccounts are the values of the flags of service accounts.
+type ServiceAccounts struct {
+	issuers, keyFiles arrayValue
+	audiences         stringSliceValue
+	signingKey        string
+	keysURL           string
+	lookup, extend    bool
+	longest           time.Duration
+	given             bool
+}
+
+// Add adds the flags to a set.
+// Source: SAT-05, FLAG-09.
+func (f *ServiceAccounts) Add(set *flag.FlagSet) {
+	f.audiences.given = &f.given
+	set.Var(&f.issuers, "service-account-issuer",
+		"who the tokens of service accounts are from; the first is written into them, all are accepted (may be given several times)")
+	set.StringVar(&f.signingKey, "service-account-signing-key-file", "",
+		"PEM file of the private key that signs tokens of service accounts; without it there are none; read again when it changes")
+	set.Var(&f.keyFiles, "service-account-key-file",
+		"PEM file of keys that the tokens of service accounts may be signed with; read again when it changes (may be given several times; default --service-account-signing-key-file)")
+	set.BoolVar(&f.lookup, "service-account-lookup", true,
+		"whether a token of a Secret needs that Secret and its account; the objects of other tokens are always looked up")
+	set.StringVar(&f.keysURL, "service-account-jwks-uri", "",
+		"https URL of the keys of --service-account-issuer, for /.well-known/openid-configuration (default /openid/v1/jwks of this server)")
+	set.DurationVar(&f.longest, "service-account-max-token-expiration", 0,
+		"how long tokens of service accounts may be valid; longer ones are shortened (default no limit)")
+	set.BoolVar(&f.extend, "service-account-extend-token-expiration", true,
+		"whether a token for a pod that nodes ask for is valid for a year, for programs that read it once")
+	set.Var(&f.audiences, "api-audiences", "whom tokens are for that do not say it (default --service-account-issuer)")
+}
+
+// Check reports wrong values and flags that contradict each other.
+func (f *ServiceAccounts) Check() (problems []error) {
+	for i, issuer := range f.issuers {
+		if _, err := url.Parse(issuer); strings.Contains(issuer, ":") && err != nil {
+			problems = append(problems, fmt.Errorf("--service-account-issuer %q contained a ':' but was not a valid URL: %w", issuer, err))
+		}
+		if issuer == "" {
+			problems = append(problems, errors.New("--service-account-issuer should not be an empty string"))
+		}
+		if slices.Contains(f.issuers[:i], issuer) {
+			problems = append(problems, fmt.Errorf("--service-account-issuer %q is already specified", issuer))
+		}
+	}
+	if f.signingKey != "" && len(f.issuers) == 0 {
+		problems = append(problems, errors.New("--service-account-signing-key-file and --service-account-issuer belong together: the latter is missing"))
+	}
+	if len(f.keyFiles) > 0 && len(f.issuers) == 0 {
+		problems = append(problems, errors.New("--service-account-key-file and --service-account-issuer belong together: the latter is missing"))
+	}
+	if f.keysURL != "" {
+		if u, err := url.Parse(f.keysURL); err != nil {
+			problems = append(problems, fmt.Errorf("--service-account-jwks-uri must be a valid URL: %w", err))
+		} else if u.Scheme != "https" {
+			problems = append(problems, fmt.Errorf("--service-account-jwks-uri requires https scheme, parsed as: %v", u))
+		}
+	}
+	if d := f.longest; d != 0 && (d < time.Hour || d > 1<<32*time.Second) {
+		problems = append(problems, fmt.Errorf("--service-account-max-token-expiration %s: must be between 1 hour and 2^32 seconds", d))
+	}
+	return problems
+}
+
+// Given reports whether the flags name keys.
+func (f *ServiceAccounts) Given() bool { return f.signingKey != "" || len(f.keyFiles) > 0 }
+
+// Issuers returns the issuers, whose tokens no other authenticator may take.
+func (f *ServiceAccounts) Issuers() []string { return f.issuers }
+
+// Audiences returns the audiences of the server.
+func (f *ServiceAccounts) Audiences() []string {
+	if len(f.audiences.list) > 0 {
+		return f.audiences.list
+	}
+	return f.issuers
+}
+
+// Open reads the keys. It returns nil if the flags name none.
+func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	keys, err := serviceaccount.Open(serviceaccount.Files{SigningKey: f.signingKey, Keys: f.keyFiles, Failed: func(err error) {
+		log.Error(err, "a changed key file of service accounts cannot be read; its last good state counts")
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("--service-account-signing-key-file, --service-account-key-file: %w", err)
+	}
+	return serviceaccount.New(serviceaccount.Options{
+		Issuers: f.issuers, Audiences: f.audiences.list, Keys: keys, Signer: keys.Signer(),
+		MaxLifetime: f.longest, Extend: f.extend, Legacy: true, TrustLegacy: !f.lookup,
+	})
+}
+
+// Documents serves what others need to check the tokens; see [serviceaccount.Tokens.Documents]. address
+// is where clients find the server, a host and a port. It serves nothing, and the log says why, if there
+// are no tokens or if the issuer is no URL under which others could look the documents up.
+func (f *ServiceAccounts) Documents(t *serviceaccount.Tokens, log logr.Logger, address string) func(http.Handler) http.Handler {
+	nothing := func(next http.Handler) http.Handler { return next }
+	if t == nil {
+		return nothing
+	}
+	keysURL := f.keysURL
+	if keysURL == "" {
+		keysURL = "https://" + address + serviceaccount.KeysPath
+	}
+	serve, err := t.Documents(keysURL)
+	if err != nil {
+		log.Info("The documents of the issuer of service accounts are not served.", "reason", err.Error())
+		return nothing
+	}
+	return serve
+}
