@@ -229,7 +229,7 @@ type credentials struct {
 	tokens       *token.File          // nil when there are none
 	signed       *authnflags.Authentication
 	accounts     *serviceaccount.Tokens // nil when there are none
-	webhook      *webhook.Webhook // nil when there is none
+	webhook      *webhook.Webhook       // nil when there is none
 }
 
 // readCredentials reads the files of client authorities and of tokens.
