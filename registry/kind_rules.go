@@ -38,6 +38,9 @@ type Rules[T any] struct {
 	// valid by its schema in structure. All errors are reported together.
 	Validate func(ctx context.Context, obj *T, f *status.Fields)
 
+	// ValidateCreate does so for a new object, in addition to Validate.
+	ValidateCreate func(ctx context.Context, obj *T, f *status.Fields)
+
 	// ValidateUpdate does so for the replacement of old by obj, in addition to Validate.
 	ValidateUpdate func(ctx context.Context, obj, old *T, f *status.Fields)
 
@@ -79,13 +82,7 @@ func (u Rules[T]) hooks() Hooks {
 	if u.Complete != nil {
 		h.Complete = u.complete
 	}
-	if u.Validate != nil {
-		h.Validate = func(ctx context.Context, t Tree, f *status.Fields) {
-			if obj := validated[T](t, f); obj != nil {
-				u.Validate(ctx, obj, f)
-			}
-		}
-	}
+	h.Validate, h.ValidateCreate = judged(u.Validate), judged(u.ValidateCreate)
 	if u.ValidateUpdate != nil {
 		h.ValidateUpdate = func(ctx context.Context, t, old Tree, f *status.Fields) {
 			obj, before := validated[T](t, f), validated[T](old, f)
@@ -113,6 +110,18 @@ func (u Rules[T]) hooks() Hooks {
 		}
 	}
 	return h
+}
+
+// judged is a rule for single objects on trees.
+func judged[T any](rule func(ctx context.Context, obj *T, f *status.Fields)) func(ctx context.Context, t Tree, f *status.Fields) {
+	if rule == nil {
+		return nil
+	}
+	return func(ctx context.Context, t Tree, f *status.Fields) {
+		if obj := validated[T](t, f); obj != nil {
+			rule(ctx, obj, f)
+		}
+	}
 }
 
 func (u Rules[T]) complete(ctx context.Context, t, old Tree) (Tree, error) {

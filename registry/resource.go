@@ -42,6 +42,9 @@ type Hooks struct {
 	// defaulted and pruned.
 	Validate func(ctx context.Context, t Tree, f *status.Fields)
 
+	// ValidateCreate reports what is wrong with a new object, in addition to Validate.
+	ValidateCreate func(ctx context.Context, t Tree, f *status.Fields)
+
 	// ValidateUpdate reports what is wrong with replacing old by t, in addition to Validate.
 	ValidateUpdate func(ctx context.Context, t, old Tree, f *status.Fields)
 

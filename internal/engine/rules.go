@@ -17,6 +17,7 @@ type rules struct {
 	schema         *openapi.Schema
 	expressions    *cel.Rules
 	validate       func(ctx context.Context, t registry.Tree, f *status.Fields)
+	validateCreate func(ctx context.Context, t registry.Tree, f *status.Fields)
 	validateUpdate func(ctx context.Context, t, old registry.Tree, f *status.Fields)
 
 	typed bool // hooks are promised a tree of the right shape
@@ -26,8 +27,8 @@ type rules struct {
 // rulesFor returns the rules of a kind with these hooks and this schema.
 func rulesFor(h *registry.Hooks, schema *openapi.Schema) rules {
 	return rules{
-		schema: schema, validate: h.Validate, validateUpdate: h.ValidateUpdate,
-		typed: h.Default != nil || h.Validate != nil || h.ValidateUpdate != nil,
+		schema: schema, validate: h.Validate, validateCreate: h.ValidateCreate, validateUpdate: h.ValidateUpdate,
+		typed: h.Default != nil || h.Validate != nil || h.ValidateCreate != nil || h.ValidateUpdate != nil,
 	}
 }
 
@@ -36,6 +37,9 @@ func rulesFor(h *registry.Hooks, schema *openapi.Schema) rules {
 func (r rules) behind(form rules) rules {
 	if form.validate != nil {
 		r.validate = nil
+	}
+	if form.validateCreate != nil {
+		r.validateCreate = nil
 	}
 	if form.validateUpdate != nil {
 		r.validateUpdate = nil
@@ -69,6 +73,9 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	r.evaluate(ctx, f, t, old)
 	if r.validate != nil {
 		r.validate(ctx, t, f)
+	}
+	if r.validateCreate != nil && old == nil {
+		r.validateCreate(ctx, t, f)
 	}
 	if r.validateUpdate != nil && old != nil {
 		r.validateUpdate(ctx, t, old, f)

@@ -1,10 +1,8 @@
 package crd
 
 import (
-	"context"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/openapi"
@@ -27,8 +25,9 @@ func (definitions) Define(env registry.Env) (registry.Bundle, error) {
 		Names: registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
 		Doc:   "A CustomResourceDefinition adds a kind to the server.",
 		Rules: registry.Rules[CustomResourceDefinition]{
-			Default: fill, Complete: noteStoredVersion, Validate: check,
+			ValidateCreate: validateNew, ValidateUpdate: validateChange,
 		},
+		Writes: registry.WriteRules{RequireVersion: true},
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the definition.", Path: []string{"metadata", "name"}},
@@ -40,7 +39,9 @@ func (definitions) Define(env registry.Env) (registry.Bundle, error) {
 		return all, err
 	}
 	finalizer := "customresourcecleanup." + group
-	all.Resources[0].Hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
+	hooks := &all.Resources[0].Hooks
+	hooks.Default, hooks.Complete = canonical, noteStoredVersion
+	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
 		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer)
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
@@ -48,37 +49,6 @@ func (definitions) Define(env registry.Env) (registry.Bundle, error) {
 	_, all.Hooks = work()
 	all.Fork = work
 	return all, nil
-}
-
-// fill sets the defaults that depend on other fields.
-func fill(_ context.Context, c *CustomResourceDefinition) {
-	names := &c.Spec.Names
-	if names.Singular == "" {
-		names.Singular = strings.ToLower(names.Kind)
-	}
-	if names.ListKind == "" && names.Kind != "" {
-		names.ListKind = names.Kind + "List"
-	}
-	if c.Spec.Conversion == nil {
-		c.Spec.Conversion = &CustomResourceConversion{Strategy: "None"}
-	}
-	if w := c.Spec.Conversion.Webhook; w != nil && w.ClientConfig != nil && w.ClientConfig.Service != nil && w.ClientConfig.Service.Port == nil {
-		port := int32(443)
-		w.ClientConfig.Service.Port = &port
-	}
-}
-
-// noteStoredVersion adds the storage version to the versions in which objects were ever stored.
-func noteStoredVersion(ctx context.Context, c, _ *CustomResourceDefinition) error {
-	if registry.SubresourceFrom(ctx) != "" {
-		return nil
-	}
-	for _, v := range c.Spec.Versions {
-		if v.Storage && !slices.Contains(c.Status.StoredVersions, v.Name) {
-			c.Status.StoredVersions = append(slices.Clone(c.Status.StoredVersions), v.Name)
-		}
-	}
-	return nil
 }
 
 // markTerminating changes a definition in the step that deletes it, so that nobody sees it deleted and

@@ -2,25 +2,149 @@ package crd
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
-// check reports what is wrong with a definition.
-func check(_ context.Context, c *CustomResourceDefinition, f *status.Fields) {
-	if want := c.Spec.Names.Plural + "." + c.Spec.Group; c.Name != want {
-		f.At("metadata", "name").Invalid(c.Name, "must be spec.names.plural+\".\"+spec.group")
+// canonical fills in the defaults of a definition and writes its spec as its Go type does. Keywords
+// that no schema has are dropped also where an item or a property is described, which the schema of
+// the kind itself cannot tell.
+func canonical(_ context.Context, t registry.Tree) (registry.Tree, error) {
+	var c CustomResourceDefinition
+	if err := json.FromTree(t, &c); err != nil {
+		return nil, status.BadRequest("CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: %v", err)
 	}
-	if s := c.Spec.Scope; s != "Namespaced" && s != "Cluster" {
-		f.At("spec", "scope").NotSupported(s, "Cluster", "Namespaced")
+	c.fill()
+	spec, err := json.TreeOf(&c.Spec)
+	if err != nil {
+		return nil, err
 	}
-	stored := 0
-	for _, v := range c.Spec.Versions {
-		if v.Storage {
-			stored++
+	if json.Equal(spec, t["spec"]) {
+		return t, nil
+	}
+	return tree.With(t, spec, "spec"), nil
+}
+
+// fill sets the defaults that depend on other fields.
+//
+// Source: CRD-02, CRD-19.
+func (c *CustomResourceDefinition) fill() {
+	names := &c.Spec.Names
+	if names.Singular == "" {
+		names.Singular = strings.ToLower(names.Kind)
+	}
+	if names.ListKind == "" && names.Kind != "" {
+		names.ListKind = names.Kind + "List"
+	}
+	if c.Spec.Conversion == nil {
+		c.Spec.Conversion = &CustomResourceConversion{Strategy: "None"}
+	}
+	if client, _ := c.Spec.Conversion.parts(); client != nil && client.Service != nil && client.Service.Port == nil {
+		port := int32(443)
+		client.Service.Port = &port
+	}
+}
+
+// noteStoredVersion adds the storage version to the versions in which objects were ever stored.
+//
+// Source: CRD-05.
+func noteStoredVersion(ctx context.Context, t, _ registry.Tree) (registry.Tree, error) {
+	if registry.SubresourceFrom(ctx) != "" {
+		return t, nil
+	}
+	spec, _ := t["spec"].(map[string]any)
+	versions, _ := spec["versions"].([]any)
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		if version["storage"] != true {
+			continue
+		}
+		state, _ := t["status"].(map[string]any)
+		stored, _ := state["storedVersions"].([]any)
+		if !slices.Contains(stored, version["name"]) {
+			t = tree.With(t, append(slices.Clone(stored), version["name"]), "status", "storedVersions")
+		}
+		break
+	}
+	return t, nil
+}
+
+// validateNew validates a new definition and warns of formats that nobody checks.
+func validateNew(ctx context.Context, c *CustomResourceDefinition, f *status.Fields) {
+	found := f.Len()
+	validate(c, nil, f)
+	if f.Len() == found {
+		warnOfFormats(ctx, c, nil)
+	}
+}
+
+// validateChange validates a changed definition, and warns of formats that it did not have before.
+func validateChange(ctx context.Context, c, old *CustomResourceDefinition, f *status.Fields) {
+	if registry.SubresourceFrom(ctx) != "" {
+		validateStatus(c, f)
+		return
+	}
+	found := f.Len()
+	validate(c, old, f)
+	if f.Len() == found {
+		warnOfFormats(ctx, c, old)
+	}
+}
+
+// warnOfFormats warns of formats in schemas that are not checked.
+//
+// Source: CRD-10.
+func warnOfFormats(ctx context.Context, c, old *CustomResourceDefinition) {
+	before := map[string]bool{}
+	if old != nil {
+		before = formatsIn(old)
+	}
+	for _, format := range slices.Sorted(maps.Keys(formatsIn(c))) {
+		if !before[format] {
+			registry.Warn(ctx, fmt.Sprintf("unrecognized format %q", format))
 		}
 	}
-	if stored != 1 {
-		f.At("spec", "versions").Invalid(len(c.Spec.Versions), "must have exactly one version marked as storage version")
+}
+
+// formatsIn returns the formats in the schemas of a definition that are not checked.
+func formatsIn(c *CustomResourceDefinition) map[string]bool {
+	checked := openapi.Formats()
+	out := map[string]bool{}
+	for i := range c.Spec.Versions {
+		eachNode(schemaTree(c.Spec.Versions[i].schema()), func(node map[string]any) {
+			format, _ := node["format"].(string)
+			if format != "" && !isChecked(format, node["type"], checked) {
+				out[format] = true
+			}
+		})
 	}
+	return out
+}
+
+var (
+	integerFormats = []string{"int32", "int64"}
+	numberFormats  = []string{"float", "double"}
+)
+
+// isChecked reports whether a format of a type is known. Dashes do not count.
+func isChecked(format string, of any, checked []string) bool {
+	plain := func(s string) string { return strings.ReplaceAll(s, "-", "") }
+	switch of {
+	case nil, "string":
+		return !slices.Contains(integerFormats, format) && !slices.Contains(numberFormats, format) &&
+			slices.ContainsFunc(checked, func(s string) bool { return plain(s) == plain(format) })
+	case "integer":
+		return slices.Contains(integerFormats, format)
+	case "number":
+		return slices.Contains(numberFormats, format)
+	}
+	return false
 }

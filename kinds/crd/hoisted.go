@@ -1,0 +1,243 @@
+package crd
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/status"
+)
+
+// hoisted knows which parts of a definition Kubernetes validates in the spec, because they are the same
+// in all versions, and which in each version. Messages have the paths of that form: spec.validation
+// and not spec.versions[0].schema.
+type hoisted struct {
+	c, old *CustomResourceDefinition // old may be nil
+	f      *status.Fields
+	trees  []map[string]any // the schema documents of the versions, nil for none
+
+	schema, subresources, columns, selectable bool // the same in all versions
+}
+
+func hoistedOf(c, old *CustomResourceDefinition, f *status.Fields) *hoisted {
+	h := &hoisted{c: c, old: old, f: f}
+	for i := range c.Spec.Versions {
+		h.trees = append(h.trees, schemaTree(c.Spec.Versions[i].schema()))
+	}
+	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
+	versions := c.Spec.Versions
+	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
+	h.columns = h.all(func(i int) bool {
+		return slices.Equal(versions[i].AdditionalPrinterColumns, versions[0].AdditionalPrinterColumns)
+	})
+	h.selectable = h.all(func(i int) bool { return slices.Equal(versions[i].SelectableFields, versions[0].SelectableFields) })
+	return h
+}
+
+func (h *hoisted) all(same func(i int) bool) bool {
+	for i := range h.trees {
+		if !same(i) {
+			return false
+		}
+	}
+	return len(h.trees) > 0
+}
+
+// document returns a schema, or nil without the type of one.
+func document(t map[string]any) any {
+	if t == nil {
+		return nil
+	}
+	return t
+}
+
+// schema returns the schema of a version, or nil.
+func (v *CustomResourceDefinitionVersion) schema() *JSONSchemaProps {
+	if v.Schema == nil {
+		return nil
+	}
+	return v.Schema.OpenAPIV3Schema
+}
+
+// schemaTree returns a schema as a document. It has no unknown keywords and no null values.
+func schemaTree(s *JSONSchemaProps) map[string]any {
+	if s == nil {
+		return nil
+	}
+	v, err := json.TreeOf(s)
+	if err != nil {
+		return map[string]any{}
+	}
+	out, _ := v.(map[string]any)
+	return out
+}
+
+// anySchema reports whether a node of any schema has a property.
+func (h *hoisted) anySchema(has func(node map[string]any) bool) bool {
+	return slices.ContainsFunc(h.trees, func(t map[string]any) bool {
+		found := false
+		eachNode(t, func(node map[string]any) { found = found || has(node) })
+		return found
+	})
+}
+
+// eachNode visits all nodes of a schema document, parents first and properties in order of their names.
+func eachNode(node map[string]any, visit func(map[string]any)) {
+	if node == nil {
+		return
+	}
+	visit(node)
+	for _, keyword := range slices.Sorted(maps.Keys(node)) {
+		switch keyword {
+		case "items", "additionalProperties", "additionalItems", "not":
+			one, _ := node[keyword].(map[string]any)
+			eachNode(one, visit)
+			eachOf(node[keyword], visit)
+		case "allOf", "anyOf", "oneOf":
+			eachOf(node[keyword], visit)
+		case "properties", "patternProperties", "definitions", "dependencies":
+			named, _ := node[keyword].(map[string]any)
+			for _, name := range slices.Sorted(maps.Keys(named)) {
+				one, _ := named[name].(map[string]any)
+				eachNode(one, visit)
+			}
+		}
+	}
+}
+
+func eachOf(list any, visit func(map[string]any)) {
+	items, _ := list.([]any)
+	for _, item := range items {
+		one, _ := item.(map[string]any)
+		eachNode(one, visit)
+	}
+}
+
+// validateVersion validates what is particular to a version. at is the version.
+func (h *hoisted) validateVersion(i int, at status.Field) {
+	v := &h.c.Spec.Versions[i]
+	if !h.schema && h.trees[i] != nil {
+		h.validateSchema(h.trees[i], schemaBefore(h.old, v.Name), v.hasStatus(), at.Child("schema"))
+	}
+	if !h.subresources {
+		validateSubresources(v.Subresources, at.Child("subresources"))
+	}
+	if !h.columns {
+		validateColumns(v.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))
+	}
+	if h.selectable || len(v.SelectableFields) == 0 {
+		return
+	}
+	if at := at.Child("selectableFields"); h.schema || h.trees[i] == nil {
+		at.Invalid("", "may only be set when `version.schema.openAPIV3Schema` is not included")
+	} else {
+		validateSelectable(v, h.old, h.trees[i], at)
+	}
+}
+
+// validate validates what all versions have in common. at is the spec.
+func (h *hoisted) validate(at status.Field) {
+	versions := h.c.Spec.Versions
+	if len(versions) == 0 {
+		return
+	}
+	v := &versions[0]
+	if h.schema && h.trees[0] != nil {
+		anyStatus := slices.ContainsFunc(versions, func(v CustomResourceDefinitionVersion) bool { return v.hasStatus() })
+		h.validateSchema(h.trees[0], schemaBefore(h.old, v.Name), anyStatus, at.Child("validation"))
+	}
+	if h.subresources {
+		validateSubresources(v.Subresources, at.Child("subresources"))
+	}
+	if h.columns {
+		validateColumns(v.AdditionalPrinterColumns, at.Child("additionalPrinterColumns"))
+	}
+	if !h.selectable || len(v.SelectableFields) == 0 {
+		return
+	}
+	if at := at.Child("selectableFields"); !h.schema || h.trees[0] == nil {
+		at.Invalid("", "may only be set when validations.schema is included")
+	} else {
+		validateSelectable(v, h.old, h.trees[0], at)
+	}
+}
+
+func (v *CustomResourceDefinitionVersion) hasStatus() bool {
+	return v.Subresources != nil && v.Subresources.Status != nil
+}
+
+// version returns the version of a name, or nil. c may be nil.
+func (c *CustomResourceDefinition) version(name string) *CustomResourceDefinitionVersion {
+	if c == nil {
+		return nil
+	}
+	for i := range c.Spec.Versions {
+		if c.Spec.Versions[i].Name == name {
+			return &c.Spec.Versions[i]
+		}
+	}
+	return nil
+}
+
+// schemaBefore returns the schema document that a version had, or nil.
+func schemaBefore(old *CustomResourceDefinition, name string) map[string]any {
+	if v := old.version(name); v != nil {
+		return schemaTree(v.schema())
+	}
+	return nil
+}
+
+// rootKeywords are the Go names of the fields that a schema may have at its root if status is a
+// subresource. Kubernetes prints them in this order.
+const rootKeywords = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems " +
+	"UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
+
+// validateSchema validates a schema document. A document that was stored before is not judged again.
+// at is the field that holds the document.
+//
+// Source: CRD-07, CRD-14.
+func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, at status.Field) {
+	if old != nil && json.Equal(document, old) {
+		return
+	}
+	if hasStatus {
+		validateRoot(document, at)
+	}
+	if _, problems := openapi.FromTree(document); len(problems) > 0 {
+		h.f.Add(below(at.Child("openAPIV3Schema"), problems)...)
+	}
+}
+
+// validateRoot reports keywords at the root of a schema that would be lost when status is validated
+// alone.
+//
+// Source: CRD-15.
+func validateRoot(document map[string]any, at status.Field) {
+	allowed := strings.Fields(rootKeywords)
+	for _, keyword := range slices.Sorted(maps.Keys(document)) {
+		if keyword == "type" && document[keyword] != "object" {
+			at.Child("openAPIV3Schema").Child("type").Invalid(document[keyword], `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)
+			return
+		}
+		if !slices.Contains(allowed, goName(keyword)) {
+			at.Child("openAPIV3Schema").Invalid(document, fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))
+			return
+		}
+	}
+}
+
+// goName returns the name of the Go field of a keyword: XPreserveUnknownFields for
+// x-kubernetes-preserve-unknown-fields.
+func goName(keyword string) string {
+	words := strings.Split(strings.Replace(keyword, "x-kubernetes-", "x-", 1), "-")
+	for i, word := range words {
+		if word != "" {
+			words[i] = strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return strings.Join(words, "")
+}
