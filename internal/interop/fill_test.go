@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/randfill"
 )
@@ -57,6 +58,12 @@ func filler(seed int64) *randfill.Filler {
 			}
 		},
 		func(v *metav1.FieldsV1, c randfill.Continue) { v.SetRawBytes([]byte(raws[c.Intn(len(raws))])) },
+		func(v *apiextensionsv1.JSON, c randfill.Continue) { v.Raw = []byte(raws[c.Intn(len(raws))]) },
+		func(s *apiextensionsv1.JSONSchemaProps, c randfill.Continue) {
+			if s.Type = text(c); c.Intn(40) == 0 { // most are leaves, or there would be no end
+				c.FillNoCustom(s)
+			}
+		},
 	)
 }
 

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,7 @@ import (
 	kwjson "github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -66,6 +68,7 @@ var pairs = []mirror{
 	pair[authz.LocalSubjectAccessReview, authorizationv1.LocalSubjectAccessReview]("LocalSubjectAccessReview"),
 	pair[authz.SelfSubjectAccessReview, authorizationv1.SelfSubjectAccessReview]("SelfSubjectAccessReview"),
 	pair[authz.SelfSubjectRulesReview, authorizationv1.SelfSubjectRulesReview]("SelfSubjectRulesReview"),
+	pair[crd.CustomResourceDefinition, apiextensionsv1.CustomResourceDefinition]("CustomResourceDefinition"),
 }
 
 type mirror struct {
