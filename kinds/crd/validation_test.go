@@ -92,13 +92,16 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 		want   []string
 	}{
 		"name of the object": {map[string]any{"metadata/name": "shirt.shop.example.com"}, []string{
-			`metadata.name: Invalid value: "shirt.shop.example.com": must be spec.names.plural+"."+spec.group`}},
+			`metadata.name: Invalid value: "shirt.shop.example.com": must be spec.names.plural+"."+spec.group`,
+		}},
 		"group without a dot": {map[string]any{"metadata/name": "shirts.shop", "spec/group": "shop"}, []string{
-			`spec.group: Invalid value: "shop": should be a domain with at least one dot`}},
+			`spec.group: Invalid value: "shop": should be a domain with at least one dot`,
+		}},
 		"scope":    {map[string]any{"spec/scope": "Galaxy"}, []string{`spec.scope: Unsupported value: "Galaxy": supported values: "Cluster", "Namespaced"`}},
 		"no scope": {map[string]any{"spec/scope": nil}, []string{`spec.scope: Required value`}},
 		"kind and listKind": {map[string]any{"spec/names/listKind": "Shirt"}, []string{
-			`spec.names.listKind: Invalid value: "Shirt": kind and listKind may not be the same`}},
+			`spec.names.listKind: Invalid value: "Shirt": kind and listKind may not be the same`,
+		}},
 		"names": {map[string]any{"spec/names/kind": "Sh!rt", "spec/names/shortNames": []any{"S"}, "spec/names/categories": []any{"a b"}, "spec/names/singular": "s.s"}, []string{
 			`spec.names.singular: Invalid value: "s.s": ` + label,
 			`spec.names.kind: Invalid value: "Sh!rt": may have mixed case, but should otherwise match: ` + label,
@@ -107,29 +110,38 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 			`spec.names.categories[0]: Invalid value: "a b": ` + label,
 		}},
 		"no kind": {map[string]any{"spec/names/kind": nil}, []string{
-			`spec.names.singular: Required value`, `spec.names.kind: Required value`, `spec.names.listKind: Required value`}},
+			`spec.names.singular: Required value`, `spec.names.kind: Required value`, `spec.names.listKind: Required value`,
+		}},
 		"version": {map[string]any{"spec/versions/0/name": "1"}, []string{
-			`spec.versions[0].name: Invalid value: "1": ` + label, `spec.version: Invalid value: "1": ` + label}},
+			`spec.versions[0].name: Invalid value: "1": ` + label, `spec.version: Invalid value: "1": ` + label,
+		}},
 		"no schema": {map[string]any{"spec/versions/0/schema": nil}, []string{`spec.versions[0].schema.openAPIV3Schema: Required value`}},
 		"schema": {map[string]any{"spec/versions/0/subresources": nil, "spec/versions/0/schema/openAPIV3Schema/type": "array"}, []string{
-			`spec.validation.openAPIV3Schema.type`}},
+			`spec.validation.openAPIV3Schema.type`,
+		}},
 		"schema of the second version": {map[string]any{"spec/versions": []any{version("v1", true, plain), version("v2", false, map[string]any{"type": "string"})}}, []string{
-			`spec.versions[1].schema.openAPIV3Schema.type`}},
+			`spec.versions[1].schema.openAPIV3Schema.type`,
+		}},
 		"root beside status": {map[string]any{"spec/versions/0/schema/openAPIV3Schema/minProperties": 1}, []string{
-			`spec.validation.openAPIV3Schema: Invalid value`}},
+			`spec.validation.openAPIV3Schema: Invalid value`,
+		}},
 		"deprecation": {map[string]any{"spec/versions/0/deprecationWarning": "old"}, []string{
-			`spec.versions[0].deprecationWarning: Invalid value: "old": can only be set for deprecated versions`}},
+			`spec.versions[0].deprecationWarning: Invalid value: "old": can only be set for deprecated versions`,
+		}},
 		"empty deprecation": {map[string]any{"spec/versions/0/deprecated": true, "spec/versions/0/deprecationWarning": ""}, []string{
-			`spec.versions[0].deprecationWarning: Invalid value: "": must not be an empty string`}},
+			`spec.versions[0].deprecationWarning: Invalid value: "": must not be an empty string`,
+		}},
 		"unprintable deprecation": {map[string]any{"spec/versions/0/deprecated": true, "spec/versions/0/deprecationWarning": "a\nb"}, []string{
-			`spec.versions[0].deprecationWarning: Invalid value: "a\nb": must only contain printable UTF-8 characters; non-printable character found at index 1`}},
+			`spec.versions[0].deprecationWarning: Invalid value: "a\nb": must only contain printable UTF-8 characters; non-printable character found at index 1`,
+		}},
 		"scale": {map[string]any{"spec/versions/0/subresources/scale": map[string]any{"specReplicasPath": "spec", "statusReplicasPath": ".spec.n", "labelSelectorPath": ".x"}}, []string{
 			`spec.subresources.scale.specReplicasPath: Invalid value: "spec": must be a simple json path starting with .`,
 			`spec.subresources.scale.statusReplicasPath: Invalid value: ".spec.n": should be a json path under .status`,
 			`spec.subresources.scale.labelSelectorPath: Invalid value: ".x": should be a json path under either .spec or .status`,
 		}},
 		"no scale paths": {map[string]any{"spec/versions/0/subresources/scale": map[string]any{}}, []string{
-			`spec.subresources.scale.specReplicasPath: Required value`, `spec.subresources.scale.statusReplicasPath: Required value`}},
+			`spec.subresources.scale.specReplicasPath: Required value`, `spec.subresources.scale.statusReplicasPath: Required value`,
+		}},
 		"column": {map[string]any{"spec/versions/0/additionalPrinterColumns": column(map[string]any{"type": "text", "format": "bold", "jsonPath": "spec"})}, []string{
 			`spec.additionalPrinterColumns[0].name: Required value`,
 			`spec.additionalPrinterColumns[0].type: Invalid value: "text": must be one of boolean,date,integer,number,string`,
@@ -137,8 +149,12 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 			`spec.additionalPrinterColumns[0].JSONPath: Invalid value: "spec": must be a simple json path starting with .`,
 		}},
 		"selectable": {map[string]any{"spec/versions/0/selectableFields": []any{
-			map[string]any{"jsonPath": ".spec"}, map[string]any{"jsonPath": ".spec.none"}, map[string]any{"jsonPath": ".spec.color[0]"},
-			map[string]any{"jsonPath": ".spec.color"}, map[string]any{"jsonPath": ".spec.color"}, map[string]any{},
+			map[string]any{"jsonPath": ".spec"},
+			map[string]any{"jsonPath": ".spec.none"},
+			map[string]any{"jsonPath": ".spec.color[0]"},
+			map[string]any{"jsonPath": ".spec.color"},
+			map[string]any{"jsonPath": ".spec.color"},
+			map[string]any{},
 		}}, []string{
 			`spec.selectableFields[0].jsonPath: Invalid value: ".spec": must point to a field of type string, boolean or integer. Enum string fields and strings with formats are allowed.`,
 			`spec.selectableFields[1].jsonPath: Invalid value: ".spec.none": is an invalid path: does not refer to a valid field`,
@@ -147,13 +163,15 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 			`spec.selectableFields[5].jsonPath: Required value`,
 		}},
 		"strategy": {map[string]any{"spec/conversion": map[string]any{"strategy": "Magic"}}, []string{
-			`spec.conversion.strategy: Unsupported value: "Magic": supported values: "None", "Webhook"`}},
+			`spec.conversion.strategy: Unsupported value: "Magic": supported values: "None", "Webhook"`,
+		}},
 		"webhook without one": {map[string]any{"spec/conversion": map[string]any{"strategy": "Webhook"}}, []string{
 			`spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook`,
 			`spec.conversion.conversionReviewVersions: Required value`,
 		}},
 		"webhook at nowhere": {map[string]any{"spec/conversion": webhook(map[string]any{})}, []string{
-			`spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required`}},
+			`spec.conversion.webhookClientConfig: Required value: exactly one of url or service is required`,
+		}},
 		"webhook at http": {map[string]any{"spec/conversion": webhook(map[string]any{"url": "http://a:1/?b#c"})}, []string{
 			`spec.conversion.webhookClientConfig.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`,
 			`spec.conversion.webhookClientConfig.url: Invalid value: "c": fragments are not permitted in the URL`,
@@ -164,7 +182,8 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 			`spec.conversion.webhookClientConfig.service.path: Invalid value: "/a//b": segment[1] may not be empty`,
 		}},
 		"misplaced webhook": {map[string]any{"spec/conversion": map[string]any{"strategy": "None", "webhook": map[string]any{"conversionReviewVersions": []any{"v1"}}}}, []string{
-			`spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to Webhook`}},
+			`spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy is not set to Webhook`,
+		}},
 		"preserveUnknownFields": {map[string]any{"spec/preserveUnknownFields": true}, []string{
 			`spec.preserveUnknownFields: Invalid value: true: must be false in order to use defaults in the schema`,
 			`spec.preserveUnknownFields: Invalid value: true: cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead`,
@@ -181,7 +200,7 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 		})
 	}
 	for name, versions := range map[string][]any{
-		"must contain unique version names": {version("v1", true, plain), version("v1", false, plain)},
+		"must contain unique version names":                       {version("v1", true, plain), version("v1", false, plain)},
 		"must have exactly one version marked as storage version": {version("v1", false, plain), version("v2", false, other)},
 	} {
 		code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{"spec/versions": versions}))
