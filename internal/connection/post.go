@@ -2,11 +2,13 @@ package connection
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -23,18 +25,25 @@ type Connection struct {
 
 	// Authorize adds a credential to a request. It may be nil.
 	Authorize func(*http.Request) error
+
+	// Longest is how many bytes an answer may have. Zero means [MaxAnswer].
+	Longest int
 }
 
-// MaxAnswer is how many bytes an answer may have.
+// MaxAnswer is how many bytes an answer may have, unless a [Connection] says otherwise.
 const MaxAnswer = 1 << 20
 
-// ErrLongAnswer is the error for an answer of more than [MaxAnswer] bytes.
-var ErrLongAnswer = fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
+// ErrLongAnswer is the error for an answer that has more bytes than it may have.
+var ErrLongAnswer = errors.New("the answer is too long")
+
+// maxErrorText is how many bytes of the text of an error are kept.
+const maxErrorText = 2048
 
 // CodeError is the error for an answer that is not a success.
 type CodeError struct {
 	Code  int
-	After bool // the answer asks for a retry
+	After bool   // the answer asks for a retry
+	Text  string // the beginning of the answer, if that is plain text
 }
 
 // Error returns the code and its text.
@@ -69,17 +78,28 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, MaxAnswer+1))
+	if res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusMultipleChoices {
+		return nil, codeError(res)
+	}
+	longest := cmp.Or(c.Longest, MaxAnswer)
+	answer, err := io.ReadAll(io.LimitReader(res.Body, int64(longest)+1))
 	switch {
-	case res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusMultipleChoices:
-		seconds, notSeconds := strconv.Atoi(res.Header.Get("Retry-After"))
-		return nil, &CodeError{res.StatusCode, notSeconds == nil && seconds >= 0}
 	case err != nil:
 		return nil, err
-	case len(answer) > MaxAnswer:
-		return nil, ErrLongAnswer
+	case len(answer) > longest:
+		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrLongAnswer, longest)
 	}
 	return answer, nil
+}
+
+func codeError(res *http.Response) *CodeError {
+	seconds, notSeconds := strconv.Atoi(res.Header.Get("Retry-After"))
+	out := &CodeError{Code: res.StatusCode, After: notSeconds == nil && seconds >= 0}
+	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err == nil && strings.HasPrefix(media, "text/") {
+		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorText)) // what has come is better than nothing
+		out.Text = strings.ToValidUTF8(strings.TrimSpace(string(text)), "")
+	}
+	return out
 }
 
 // Backoff says how often something is tried, and how long the pauses between are.

@@ -89,6 +89,7 @@ var house = [...][]room{
 		{path: "authz/*", why: "one way to authorize each"},
 		{path: "audit/*", why: "one place to store records each"},
 		{path: "admission", why: "the chain that mutates and validates"},
+		{path: "internal/webhook", why: "webhooks that objects of the API configure: their addresses, and the conversion of custom resources"},
 		{path: "admission/*", why: "one plugin each"},
 		{path: "watch/watchtest", tests: true, why: "helpers for tests of watches"},
 	},

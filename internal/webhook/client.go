@@ -1,0 +1,244 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/connection"
+)
+
+// Config says where a webhook is. It has either a URL or a Service.
+type Config struct {
+	URL      string
+	Service  *Service
+	CABundle []byte        // PEM certificates of the authorities; none, or white space, means those of the system
+	Timeout  time.Duration // of one request; default 30 seconds
+}
+
+// Service names a service and the path below it.
+type Service struct {
+	Namespace, Name, Path string
+	Port                  int32 // default 443
+}
+
+// Resolver returns the address of a service, as "host:port". It is asked for each new connection.
+type Resolver func(ctx context.Context, namespace, name string, port int32) (address string, err error)
+
+// defaultTimeout is that of kube-apiserver for conversions.
+const defaultTimeout = 30 * time.Second
+
+// What is kept of connections that are not in use, and how long the head of an answer may be.
+const (
+	idleTimeout  = 90 * time.Second
+	maxIdle      = 16
+	maxHeadBytes = 64 << 10
+)
+
+// Client sends documents to a webhook. It is safe for concurrent use and keeps connections.
+type Client struct {
+	to        connection.Connection
+	timeout   time.Duration
+	transport *http.Transport
+}
+
+// New makes a client. It does not connect yet. A nil resolver leaves the names of services to DNS.
+func New(c Config, resolve Resolver) (*Client, error) {
+	at, host, err := c.address()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := Authorities(c.CABundle)
+	if err != nil {
+		return nil, err
+	}
+	out := &Client{timeout: c.Timeout}
+	if out.timeout == 0 {
+		out.timeout = defaultTimeout
+	}
+	at.RawQuery = "timeout=" + out.timeout.String()
+	out.transport = &http.Transport{
+		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         dial(c.Service, host, resolve),
+		DisableCompression:  true,
+		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+		MaxResponseHeaderBytes: maxHeadBytes,
+		// With HTTP/2 all requests would go to one of the servers behind a name.
+		ForceAttemptHTTP2: isLocal(at.Hostname()),
+	}
+	if !out.transport.ForceAttemptHTTP2 {
+		out.transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
+	}
+	out.to = connection.Connection{URL: at.String(), Client: &http.Client{
+		Transport:     out.transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	return out, nil
+}
+
+// address returns the URL to post to, and "host:port".
+func (c *Config) address() (*url.URL, string, error) {
+	if s := c.Service; s != nil {
+		port := int(s.Port)
+		if port == 0 {
+			port = 443
+		}
+		host := net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(port))
+		return &url.URL{Scheme: "https", Host: host, Path: "/" + strings.TrimPrefix(s.Path, "/")}, host, nil
+	}
+	if c.URL == "" {
+		return nil, "", errors.New("webhook configuration must have either service or URL")
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("the URL of a webhook cannot be parsed: %w", err)
+	case u.Scheme != "https" || u.Host == "" || u.User != nil:
+		return nil, "", fmt.Errorf("the URL of a webhook must be https://host[/path], not %q", clip.Text(u.Redacted(), 256))
+	}
+	return u, u.Host, nil
+}
+
+func isLocal(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// Authorities reads the certificates of a bundle. It returns nil for a bundle that is empty or has
+// only white space.
+func Authorities(bundle []byte) (*x509.CertPool, error) {
+	if len(bytes.TrimSpace(bundle)) == 0 {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if pool.AppendCertsFromPEM(bundle) {
+		return pool, nil
+	}
+	for rest := bundle; len(rest) > 0; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return nil, errors.New("unable to load root certificates: unable to parse bytes as PEM block")
+		}
+		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return nil, fmt.Errorf("unable to load root certificates: failed to parse certificate: %w", err)
+		}
+	}
+	return nil, errors.New("unable to load root certificates: no valid certificate authority data seen")
+}
+
+// dial returns what connects to the webhook, or to a proxy.
+func dial(s *Service, host string, resolve Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: defaultTimeout, KeepAlive: defaultTimeout, Control: refuseLocalServices}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if s != nil && resolve != nil && address == host {
+			found, err := resolve(ctx, s.Namespace, s.Name, s.Port)
+			if err != nil {
+				return nil, err
+			}
+			address = found
+		}
+		return dialer.DialContext(ctx, network, address)
+	}
+}
+
+// hostServices are addresses where clouds tell a machine its secrets, besides the link-local ones.
+var hostServices = [...]netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+	netip.MustParseAddr("fd00:ec2::254"),
+}
+
+// refuseLocalServices rejects addresses that only this machine can ask, after names were resolved.
+// Whoever configures a webhook would else read the answers in error messages.
+func refuseLocalServices(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address of a webhook: %w", err)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.IsLinkLocalUnicast() || ip.IsMulticast() {
+		return errors.New("webhooks at link-local addresses are not asked")
+	}
+	for _, known := range hostServices {
+		if ip == known {
+			return errors.New("webhooks at addresses of metadata services are not asked")
+		}
+	}
+	return nil
+}
+
+// post sends a JSON document and returns the answer, which has at most longest bytes.
+func (c *Client) post(ctx context.Context, document []byte, longest int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	to := c.to
+	to.Longest = longest
+	answer, err := to.Post(ctx, document)
+	if code, ok := errors.AsType[*connection.CodeError](err); ok {
+		return nil, errors.New(refusal(code))
+	}
+	return answer, err
+}
+
+// refusal describes an answer that is not a success, as Kubernetes' client does.
+func refusal(e *connection.CodeError) string {
+	said := e.Text
+	if said == "" {
+		said = "unknown"
+	}
+	switch e.Code {
+	case http.StatusBadRequest:
+		return "the server rejected our request for an unknown reason"
+	case http.StatusUnauthorized:
+		return "the server has asked for the client to provide credentials"
+	case http.StatusForbidden:
+		return said
+	case http.StatusNotFound:
+		return "the server could not find the requested resource"
+	case http.StatusMethodNotAllowed:
+		return "the server does not allow this method on the requested resource"
+	case http.StatusNotAcceptable:
+		if e.Text == "" {
+			return "the server was unable to respond with a content type that the client supports"
+		}
+		return said
+	case http.StatusConflict:
+		return "the server reported a conflict"
+	case http.StatusUnsupportedMediaType:
+		return said
+	case http.StatusUnprocessableEntity:
+		return "the server rejected our request due to an error in our request"
+	case http.StatusTooManyRequests:
+		return "the server has received too many requests and has asked us to try again later"
+	case http.StatusServiceUnavailable:
+		return "the server is currently unable to handle the request"
+	case http.StatusGatewayTimeout:
+		return "the server was unable to return a response in the time allotted, but may still be processing the request"
+	}
+	if e.Code >= http.StatusInternalServerError {
+		return fmt.Sprintf("an error on the server (%q) has prevented the request from succeeding", said)
+	}
+	return fmt.Sprintf("the server responded with the status code %d but did not return more information", e.Code)
+}
+
+// Close closes the connections that are not in use.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
