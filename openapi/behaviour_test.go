@@ -474,9 +474,9 @@ func TestNew_Problems(t *testing.T) {
 			{Name: "b", Schema: &openapi.Schema{Type: openapi.Array, Items: &openapi.Schema{Type: openapi.Integer, DefaultValue: "x"}}},
 			{Name: "c", Schema: &openapi.Schema{Type: openapi.Integer, Enum: []any{int64(1), "x", int32(3)}, MultipleOf: int64(0)}},
 		}}, []string{
-			`properties.a.pattern: Invalid value: "("`, `properties.a.minimum: Invalid value: "x": not a number`, `properties: Invalid value: "a": duplicate name`,
-			`properties.b.items.default: Invalid value: "x"`, `properties.c.enum: Invalid value: "x": must be of type integer`, `properties.c.enum: Invalid value: "3": json:`,
-			`properties.c.multipleOf: Invalid value: 0: must be greater than 0`,
+			`properties[a].pattern: Invalid value: "("`, `properties[a].minimum: Invalid value: "x": not a number`, `properties: Invalid value: "a": duplicate name`,
+			`properties[b].items.default: Invalid value: "x"`, `properties[c].enum: Invalid value: "x": must be of type integer`, `properties[c].enum: Invalid value: "3": json:`,
+			`properties[c].multipleOf: Invalid value: 0: must be greater than 0`,
 		}},
 		{openapi.Schema{Type: openapi.Array, ListType: openapi.ListMap, ListMapKeys: []string{"a"}, Items: &openapi.Schema{Type: openapi.String}}, []string{"objects"}},
 	} {

@@ -2,6 +2,7 @@ package openapi_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ const structural = `{
 			},
 			"anyOf": [{"required": ["size"]}, {"properties": {"color": {"enum": ["red"]}}, "required": ["color"]}],
 			"not": {"required": ["never"]},
-			"x-kubernetes-validations": [{"rule": "self.size > 0", "message": "m", "messageExpression": "e", "reason": "r", "fieldPath": ".size", "optionalOldSelf": true}]
+			"x-kubernetes-validations": [{"rule": "self.size > 0", "message": "m", "messageExpression": "e", "reason": "FieldValueForbidden", "fieldPath": ".size", "optionalOldSelf": true}]
 		}
 	}
 }`
@@ -40,7 +41,7 @@ const structural = `{
 func TestFromTree(t *testing.T) {
 	s, errs := openapi.FromTree(tree(t, structural))
 	require.Empty(t, errs)
-	require.Equal(t, []openapi.Rule{{Rule: "self.size > 0", Message: "m", MessageExpression: "e", Reason: "r", FieldPath: ".size", OptionalOldSelf: true}}, must(s.Lookup("spec")).Rules)
+	require.Equal(t, []openapi.Rule{{Rule: "self.size > 0", Message: "m", MessageExpression: "e", Reason: "FieldValueForbidden", FieldPath: ".size", OptionalOldSelf: true}}, must(s.Lookup("spec")).Rules)
 	require.Same(t, must(s.Lookup("metadata", "labels")), must(s.Lookup("metadata", "labels")))
 	require.NotNil(t, must(s.Lookup("metadata", "uid")))
 	require.NotNil(t, must(s.Lookup("spec", "object", "metadata", "uid")))
@@ -61,73 +62,93 @@ func TestFromTree(t *testing.T) {
 	}, texts(s.Validate(tree(t, `{"spec":{"color":"blue","never":1}}`))))
 }
 
-func TestFromTree_Problems(t *testing.T) {
+// Each document of the file has exactly the problems that the file says.
+func TestCRD_05_DocumentsLikeKubernetes(t *testing.T) {
+	data, err := os.ReadFile("testdata/documents.txt")
+	require.NoError(t, err)
+	cases := strings.Split(string(data), "\n== ")[1:]
+	require.Len(t, cases, 99)
+	for _, c := range cases {
+		lines := strings.Split(strings.TrimSpace(c), "\n")
+		name, document, want := lines[0], lines[1], lines[2:]
+		reader := openapi.TreeReader{Status: strings.HasSuffix(name, "(status)")}
+		if stored, ok := strings.CutPrefix(strings.Join(want[:min(1, len(want))], ""), "stored "); ok {
+			reader.Stored, want = openapi.Breaches(tree(t, stored)), want[1:]
+		}
+		s, errs := reader.Read(tree(t, document))
+		require.ElementsMatch(t, want, texts(errs), name)
+		require.Equal(t, len(errs) == 0, s != nil, name)
+	}
+}
+
+// The position of the document comes before the position of each problem.
+func TestTreeReader_Position(t *testing.T) {
+	reader := openapi.TreeReader{Position: "spec.versions[1].schema.openAPIV3Schema"}
+	_, errs := reader.Read(tree(t, `{"type":"object","anyOf":[{"properties":{"b":{"minLength":1}}}],"default":{"a":1}}`))
+	require.Equal(t, []string{
+		"spec.versions[1].schema.openAPIV3Schema.properties[b]: Required value: " +
+			"because it is defined in spec.versions[1].schema.openAPIV3Schema.anyOf[0].properties[b]",
+	}, texts(errs))
+	_, errs = reader.Read(tree(t, `{"type":"object","$schema":"x"}`))
+	require.Equal(t, []string{`spec.versions[1].schema.openAPIV3Schema: Invalid value: "": OpenAPIV3Schema 'schema' is not supported`}, texts(errs))
+}
+
+// Values that a keyword cannot have are reported, all of them, before anything else.
+func TestFromTree_Types(t *testing.T) {
 	wrap := func(field string) string { return `{"type":"object","properties":{"a":` + field + `}}` }
 	for source, want := range map[string]string{
-		`{}`: `type: Invalid value: "": must be object at the root`,
-		`{"type":"array","items":{"type":"string"}}`: `must be object at the root`,
-		wrap(`3`):                              `properties.a: Invalid value: "integer": properties.a in body must be of type object: "integer"`,
-		wrap(`{}`):                             `properties.a.type: Required value: must be set for each node`,
-		wrap(`{"type":"strange"}`):             `properties.a.type: Invalid value: "strange": unknown type`,
-		wrap(`{"type":3}`):                     `properties.a.type in body must be of type string: "integer"`,
-		wrap(`{"$ref":"#/x","type":"string"}`): `properties.a.$ref: Forbidden: this keyword is not allowed in a structural schema`,
-		wrap(`{"type":"object","patternProperties":{}}`):                                   `properties.a.patternProperties: Forbidden`,
-		wrap(`{"type":"object","definitions":{}}`):                                         `Forbidden`,
-		wrap(`{"type":"array"}`):                                                           `properties.a.items: Required value`,
-		wrap(`{"type":"array","uniqueItems":true,"items":{"type":"string"}}`):              `properties.a.uniqueItems: Forbidden: comparing all items`,
-		wrap(`{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`): `properties.a.additionalProperties: Forbidden: must not be combined with properties`,
-		wrap(`{"type":"string","x-kubernetes-int-or-string":true}`):                        `properties.a.type: Forbidden`,
-		wrap(`{"type":"string","x-kubernetes-embedded-resource":true}`):                    `can only be set on objects`,
-		wrap(`{"type":"string","pattern":"("}`):                                            `properties.a.pattern: Invalid value: "(": missing closing )`,
-		wrap(`{"type":"integer","default":"x"}`):                                           `properties.a.default: Invalid value: "x"`,
-		wrap(`{"type":"integer","minimum":"1"}`):                                           `properties.a.minimum in body must be of type number: "string"`,
-		wrap(`{"type":"integer","minimum":3,"maximum":1}`):                                 `properties.a.minimum: Invalid value: 3: must not be above maximum 1`,
-		wrap(`{"type":"string","maxLength":1.5}`):                                          `properties.a.maxLength in body must be of type integer: "number"`,
-		wrap(`{"type":"string","nullable":"yes"}`):                                         `properties.a.nullable in body must be of type boolean`,
-		wrap(`{"type":"string","enum":{}}`):                                                `properties.a.enum in body must be of type array`,
-		wrap(`{"type":"string","enum":[1]}`):                                               `properties.a.enum: Invalid value: 1: must be of type string`,
-		wrap(`{"type":"object","required":[1]}`):                                           `properties.a.required[0] in body must be of type string`,
-		wrap(`{"type":"object","properties":[]}`):                                          `properties.a.properties in body must be of type object: "array"`,
-		wrap(`{"type":"object","additionalProperties":1}`):                                 `properties.a.additionalProperties in body must be of type object`,
-		wrap(`{"type":"string","anyOf":{}}`):                                               `properties.a.anyOf in body must be of type array`,
-		wrap(`{"type":"string","allOf":[1]}`):                                              `properties.a.allOf[0] in body must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):                           `must be of type object`,
-		wrap(`{"type":"object","x-kubernetes-map-type":"x"}`):                              `properties.a.x-kubernetes-map-type: Invalid value: "x"`,
+		wrap(`3`):                                                         `properties[a]: Invalid value: "integer": properties[a] in body must be of type object: "integer"`,
+		wrap(`{"type":3}`):                                                `properties[a].type in body must be of type string: "integer"`,
+		wrap(`{"type":"integer","minimum":"1"}`):                          `properties[a].minimum in body must be of type number: "string"`,
+		wrap(`{"type":"string","maxLength":1.5}`):                         `properties[a].maxLength in body must be of type integer: "number"`,
+		wrap(`{"type":"string","nullable":"yes"}`):                        `properties[a].nullable in body must be of type boolean`,
+		wrap(`{"type":"string","enum":{}}`):                               `properties[a].enum in body must be of type array`,
+		wrap(`{"type":"object","required":[1]}`):                          `properties[a].required[0] in body must be of type string`,
+		wrap(`{"type":"object","properties":[]}`):                         `properties[a].properties in body must be of type object: "array"`,
+		wrap(`{"type":"object","dependencies":1}`):                        `properties[a].dependencies in body must be of type object: "integer"`,
+		wrap(`{"type":"object","additionalProperties":1}`):                `properties[a].additionalProperties in body must be of type object`,
+		wrap(`{"type":"string","anyOf":{}}`):                              `properties[a].anyOf in body must be of type array`,
+		wrap(`{"type":"string","allOf":[1]}`):                             `properties[a].allOf[0] in body must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-validations":[1]}`):          `must be of type object`,
+		wrap(`{"type":"object","x-kubernetes-validations":[{"rule":1}]}`): `properties[a].x-kubernetes-validations[0].rule in body must be of type string`,
 	} {
 		s, errs := openapi.FromTree(tree(t, source))
 		require.Nil(t, s, source)
-		require.Contains(t, strings.Join(texts(errs), "; "), want, source)
+		require.Len(t, errs, 1, source)
+		require.Contains(t, errs[0].String(), want, source)
 	}
-	_, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"a":{},"b":{"type":1},"c":{"$ref":"x"}}}`))
-	require.Len(t, errs, 5, "all of them: %v", errs)
 }
 
-// Conditions cannot add fields, embedded objects have fixed fields, and metadata is the same for
-// every kind.
-func TestFromTree_StructuralRules(t *testing.T) {
-	wrap := func(field string) string { return `{"type":"object","properties":{"a":` + field + `}}` }
-	for _, c := range []struct{ source, want string }{
-		{wrap(`{"type":"string","x-kubernetes-preserve-unknown-fields":false}`), `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or omitted`},
-		{wrap(`{"x-kubernetes-int-or-string":true,"x-kubernetes-preserve-unknown-fields":true}`), `properties.a.x-kubernetes-preserve-unknown-fields: Invalid value: true: must not be combined`},
-		{wrap(`{"type":"object","x-kubernetes-embedded-resource":true}`), `properties.a.properties: Required value`},
-		{wrap(`{"type":"object","x-kubernetes-embedded-resource":true,"additionalProperties":{"type":"string"}}`), `properties.a.additionalProperties: Forbidden: must not be set on the root or on an embedded object`},
-		{`{"type":"object","additionalProperties":true}`, `additionalProperties: Forbidden: must not be set on the root or on an embedded object`},
-		{wrap(`{"type":"string","anyOf":[{"type":"string"}]}`), `properties.a.anyOf[0].type: Forbidden: must not be used below`},
-		{wrap(`{"type":"string","not":{"allOf":[{"default":"x"}]}}`), `properties.a.not.allOf[0].default: Forbidden`},
-		{wrap(`{"type":"object","oneOf":[{"additionalProperties":{"type":"string"}}]}`), `properties.a.oneOf[0].additionalProperties: Forbidden`},
-		{wrap(`{"type":"object","oneOf":[{"x-kubernetes-validations":[]}]}`), `properties.a.oneOf[0].x-kubernetes-validations: Forbidden`},
-		{wrap(`{"type":"object","allOf":[{"properties":{"b":{"minLength":1}}}]}`), `properties.a.allOf[0].properties.b: Forbidden: the structure does not have this field`},
-		{wrap(`{"type":"object","properties":{"b":{"type":"string"}},"allOf":[{"anyOf":[{"properties":{"b":{"properties":{"c":{}}}}}]}]}`), `properties.a.allOf[0].anyOf[0].properties.b.properties.c: Forbidden`},
-		{wrap(`{"type":"object","not":{"items":{}}}`), `properties.a.not.items: Forbidden: the structure does not describe items here`},
-		{`{"type":"object","properties":{"metadata":{"type":"string"}}}`, `properties.metadata.type: Invalid value: "string": must be object`},
-		{`{"type":"object","properties":{"metadata":{"type":"object","properties":{"labels":{"type":"object"}}}}}`, `properties.metadata.properties: Forbidden`},
-		{`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"integer"}}}}}`, `properties.metadata.properties: Invalid value: "name": must be of type string`},
-		{wrap(`{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k","k"],"items":{"type":"object","required":["k"],"properties":{"k":{"type":"string"}}}}`), `duplicate key`},
-	} {
-		s, errs := openapi.FromTree(tree(t, c.source))
-		require.Nil(t, s, c.source)
-		require.Contains(t, strings.Join(texts(errs), "; "), c.want, c.source)
+// A definition that breaks a later rule may go on to do so, and only that rule.
+func TestBreaches(t *testing.T) {
+	wrap := func(field string) map[string]any { return tree(t, `{"type":"object","properties":{"a":`+field+`}}`) }
+	documents := []map[string]any{
+		wrap(`{"type":"strange"}`),
+		wrap(`{"type":"object","default":{"unknown":1}}`),
+		wrap(`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"object"}}`),
+		wrap(`{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string","nullable":true}}`),
 	}
+	require.Zero(t, openapi.Breaches(wrap(`{"type":"string"}`), nil))
+	for i, stored := range documents {
+		reader := openapi.TreeReader{Stored: openapi.Breaches(wrap(`{"type":"string"}`), stored)}
+		for j, document := range documents {
+			s, errs := reader.Read(document)
+			require.Equal(t, i == j, len(errs) == 0, "%d %d %v", i, j, errs)
+			require.Equal(t, i == j, s != nil)
+		}
+	}
+	all := openapi.TreeReader{Stored: openapi.Breaches(documents...)}
+	for _, document := range documents {
+		_, errs := all.Read(document)
+		require.Empty(t, errs)
+	}
+}
+
+func TestUnknownFormats(t *testing.T) {
+	require.Equal(t, []string{"x", "int32", "date", "y"}, openapi.UnknownFormats(tree(t, `{"type":"object","format":"x","properties":{
+		"a":{"type":"string","format":"int32"},"b":{"type":"integer","format":"date"},"c":{"type":"integer","format":"int32"},
+		"d":{"type":"string","format":"date-time"},"e":{"type":"string","format":"password"},"f":{"type":"number","format":"double"},
+		"g":{"x-kubernetes-int-or-string":true,"anyOf":[{"format":"y"},{"format":"k8s-short-name"}]}}}`)))
 }
 
 // The redundant anyOf of integer and string is ignored; keywords next to it are kept.

@@ -65,7 +65,7 @@ func compareIntFloat(i int64, f float64) int {
 func multipleOf(a, b any) bool {
 	if a, ok := a.(int64); ok {
 		if b, ok := b.(int64); ok {
-			return a%b == 0
+			return b != 0 && a%b == 0
 		}
 	}
 	x, okX := rational(a)

@@ -29,6 +29,8 @@ const (
 // costs accumulates the costs of the parts of one schema. It rejects a schema whose parts are
 // acceptable one by one but too expensive in total.
 type costs struct {
+	// document is set for a schema from a document, which has been judged by the rules of documents.
+	document     bool
 	patterns     map[string]*matcher // compiled
 	patternSize  int
 	defaultBytes int
@@ -60,16 +62,30 @@ type problem struct {
 // New returns a ready copy of a schema that was built by hand. The error is an [*Error] with all
 // problems.
 func New(s *Schema) (*Schema, error) {
-	b := builder{copies: map[*Schema]*Schema{}}
+	out, problems := newSchema(s, costs{})
+	if len(problems) > 0 {
+		return nil, &Error{Problems: problems}
+	}
+	return out, nil
+}
+
+// newFromDocument is like New, for a schema from a document whose keywords have been checked. It
+// checks limits alone: kube-apiserver accepts a minimum above the maximum, for example.
+func newFromDocument(s *Schema) (*Schema, []status.FieldError) {
+	return newSchema(s, costs{document: true})
+}
+
+func newSchema(s *Schema, c costs) (*Schema, []status.FieldError) {
+	b := builder{copies: map[*Schema]*Schema{}, costs: c}
 	out := b.build(s)
 	if len(b.problems) > 0 {
-		return nil, &Error{Problems: b.problems}
+		return nil, b.problems
 	}
 	return out, nil
 }
 
 // Error describes what is wrong with a schema. Each Field is a position in the schema, such as
-// "properties.spec.properties.size.pattern".
+// "properties[spec].properties[size].pattern".
 type Error struct{ Problems []status.FieldError }
 
 func (e *Error) Error() string {
@@ -116,8 +132,8 @@ func (b *builder) build(s *Schema) *Schema {
 	if s == nil || b.stopped {
 		return nil
 	}
-	if s.ready != nil && s.ready.circular {
-		return s // from a Go type: immutable and already prepared
+	if s.ready != nil && (s.ready.circular || b.costs.document) {
+		return s // from a Go type, or shared by all kinds: immutable and already prepared
 	}
 	if done, seen := b.copies[s]; seen {
 		if done == nil {
@@ -150,7 +166,7 @@ func (b *builder) build(s *Schema) *Schema {
 func (b *builder) children(s *Schema) {
 	s.Properties = slices.Clone(s.Properties)
 	for i, p := range s.Properties {
-		s.Properties[i].Schema = b.child(p.Schema, json.Name("properties"), json.Name(p.Name))
+		s.Properties[i].Schema = b.child(p.Schema, json.Name("properties"), json.Key(p.Name))
 		if p.Schema == nil {
 			b.fail(meta.CauseFieldValueRequired, "properties", p.Name, fmt.Sprintf("property %q needs a schema", p.Name))
 		}
@@ -234,13 +250,8 @@ func prepareCircle(circle []*Schema) [][]problem {
 // prepareProperties builds the look-up of properties. It must run before everything else in prepare
 // that looks up a child by name.
 func (s *Schema) prepareProperties() (problems []problem) {
-	switch s.Type {
-	case "", Object, Array, String, Integer, Number, Boolean:
-	default:
-		problems = append(problems, problem{"type", string(s.Type), "unknown type"})
-	}
 	if len(s.Properties) == 0 {
-		return problems
+		return nil
 	}
 	s.ready.properties = make(map[string]*Schema, len(s.Properties))
 	for _, p := range s.Properties {
@@ -281,8 +292,13 @@ func (s *Schema) listDefaulted() {
 // check validates the keywords of the node itself. A default is checked last and only if the rest
 // is valid, because checking it uses the node's other keywords.
 func (s *Schema) check(c *costs) (problems []problem) {
-	problems = append(problems, s.checkBounds()...)
-	problems = append(problems, s.checkList()...)
+	if !c.document {
+		if !validType(string(s.Type)) {
+			problems = append(problems, problem{"type", string(s.Type), "unknown type"})
+		}
+		problems = append(problems, s.checkBounds()...)
+		problems = append(problems, s.checkList()...)
+	}
 	if s.Pattern != "" {
 		m, err := c.pattern(s.Pattern)
 		if err != nil {
@@ -290,7 +306,7 @@ func (s *Schema) check(c *costs) (problems []problem) {
 		}
 		s.ready.pattern = m
 	}
-	problems = append(problems, s.prepareEnum(s.ready)...)
+	problems = append(problems, s.prepareEnum(s.ready, c.document)...)
 	if len(problems) == 0 {
 		problems = append(problems, s.prepareDefault(s.ready, c)...)
 	}
@@ -444,7 +460,7 @@ func (s *Schema) checkKeys() (problems []problem) {
 const fewEnum = 8
 
 // prepareEnum checks the enum values and indexes long enums by their canonical text.
-func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
+func (s *Schema) prepareEnum(r *prepared, anyType bool) (problems []problem) {
 	if len(s.Enum) > maxEnum {
 		return []problem{{"enum", int64(len(s.Enum)), fmt.Sprintf("must have at most %d values", maxEnum)}}
 	}
@@ -457,7 +473,7 @@ func (s *Schema) prepareEnum(r *prepared) (problems []problem) {
 			problems = append(problems, problem{"enum", fmt.Sprint(v), err.Error()})
 			continue
 		}
-		if v != nil && !s.hasType(v) {
+		if v != nil && !anyType && !s.hasType(v) {
 			problems = append(problems, problem{"enum", v, "must be of type " + string(s.Type)})
 		}
 		if r.enum != nil {
@@ -508,11 +524,13 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	case d.exhausted:
 		return bad("all defaults of the schema together are too large")
 	}
-	if s.validate(&w, value, earlier{}); len(w.errs) > 0 {
-		return bad(w.errs[0].String())
-	}
-	if _, changed := prune(s, value); changed {
-		return bad("contains fields that are not in the schema")
+	if !c.document { // the document's defaults are judged as they are written
+		if s.validate(&w, value, earlier{}); len(w.errs) > 0 {
+			return bad(w.errs[0].String())
+		}
+		if _, changed := prune(s, value); changed {
+			return bad("contains fields that are not in the schema")
+		}
 	}
 	text, err := json.AppendTree(nil, value)
 	if err != nil {

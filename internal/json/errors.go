@@ -73,16 +73,20 @@ const (
 // Step is one step of a path: a name or an index.
 type Step struct {
 	name  string
-	index int // or named, or noStep
+	index int // or named, noStep or keyed
 }
 
 const (
 	named  = -1
 	noStep = -2
+	keyed  = -3
 )
 
 // Name returns the step to a member of an object.
 func Name(name string) Step { return Step{name: name, index: named} }
+
+// Key returns the step to an entry of a map. Paths show it in brackets, whatever the name is.
+func Key(name string) Step { return Step{name: name, index: keyed} }
 
 // Item returns the step to an item of an array. The first item has index 0.
 func Item(index int) Step { return Step{index: index} }
@@ -113,7 +117,7 @@ func appendStep(b *strings.Builder, s Step) {
 		return
 	}
 	name := clip.Text(s.name, maxNameBytes)
-	if !plainName(name) {
+	if s.index == keyed || !plainName(name) {
 		b.WriteByte('[')
 		b.WriteString(name)
 		b.WriteByte(']')
