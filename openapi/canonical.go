@@ -156,15 +156,19 @@ func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 // message gets into audit records, whatever their level is (A5, D2).
 const redacted = "<redacted>"
 
+// unformed returns a scalar without a stored form as messages show it.
+func (s *Schema) unformed(v any) any {
+	if s.Form == FormBytes {
+		return redacted
+	}
+	return v
+}
+
 // canonicalScalar reports a scalar without a stored form and leaves it unchanged.
 func (s *Schema) canonicalScalar(w *walk, v any) (any, bool) {
 	canonical, problem := s.scalarForm(v)
 	if problem != "" {
-		shown := v
-		if s.Form == FormBytes {
-			shown = redacted
-		}
-		w.fail(meta.CauseFieldValueInvalid, shown, problem)
+		w.fail(meta.CauseFieldValueInvalid, s.unformed(v), problem)
 		return v, false
 	}
 	return canonical, canonical != v

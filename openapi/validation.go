@@ -82,7 +82,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 	}
 	if s.checksForm() {
 		if _, problem := s.scalarForm(v); problem != "" {
-			w.fail(meta.CauseFieldValueInvalid, v, problem)
+			w.fail(meta.CauseFieldValueInvalid, s.unformed(v), problem)
 		}
 	}
 	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
