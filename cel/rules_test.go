@@ -79,7 +79,7 @@ func validate(t testing.TB, rules *cel.Rules, spec, old any) []string {
 
 type m = map[string]any
 
-func TestCEL_01_02_12_13_14_15_17_18_19_RulesSeeTheObject(t *testing.T) {
+func TestCEL_01_02_03_12_13_14_15_17_18_19_RulesSeeTheObject(t *testing.T) {
 	spec := object(
 		"a-b", text(), "a.b", text(), "a/b", text(), "a__b", text(), "namespace", text(), "a b", text(), "n", &openapi.Schema{Type: openapi.Integer},
 		"f", &openapi.Schema{Type: openapi.Number}, "yes", &openapi.Schema{Type: openapi.Boolean}, "any", &openapi.Schema{IntOrString: true},
@@ -128,6 +128,25 @@ func TestCEL_01_02_12_13_14_15_17_18_19_RulesSeeTheObject(t *testing.T) {
 		}
 		require.Empty(t, texts(problems), expression)
 		require.Empty(t, validate(t, rules, data, nil), expression)
+	}
+}
+
+func TestCEL_20_DynamicValuesAreCheckedWhenTheyAreRead(t *testing.T) {
+	spec := object("any", &openapi.Schema{IntOrString: true})
+	for expression, want := range map[string]string{
+		"dyn(self.spec).nope == 1":                                      "no such key: nope evaluating rule",
+		"!has(dyn(self.spec).nope)":                                     "",
+		"self.spec.any == 'x' || self.spec.any == 1":                    "",
+		"self.spec.any.nope == 1":                                       "no such key: nope",
+		"self.spec.any.startsWith('a')":                                 "call arguments did not match a supported operator, function or macro signature for rule",
+		"type(self.spec.any) == int || self.spec.any.startsWith('a')":   "",
+		"type(self.spec.any) == string && self.spec.any.startsWith('')": "failed rule",
+	} {
+		problems := validate(t, compiled(t, kind(t, spec, must(expression))), m{"any": int64(1)}, nil)
+		require.Equal(t, want == "", len(problems) == 0, expression)
+		if want != "" {
+			require.Contains(t, problems[0], want, expression)
+		}
 	}
 }
 

@@ -9,7 +9,7 @@
 //	Canonical   converts each value to its stored form: whole numbers, times, quantities; drops null
 //	Prune       removes unknown fields and reports their paths
 //	Default     fills in missing values
-//	Validate    reports all problems as field errors; ValidateUpdate skips those of the old object
+//	Validate    reports all problems as field errors; ValidateUpdate and Judge skip those of the old object
 //	Fingerprint changes when stored objects would be read differently
 //	Columns, SelectableFields, Lookup    serve tables, field selectors and server-side apply
 //

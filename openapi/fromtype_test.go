@@ -374,6 +374,33 @@ type (
 )
 
 // Every error names the Go type, the field and, if it is about a tag, the tag.
+func TestFromType_Rules(t *testing.T) {
+	type size struct {
+		_   struct{} `rule:"self.min <= self.max" message:"min must not be above max"`
+		_   struct{} `rule:"self.max < 100"`
+		Min int32    `json:"min"`
+		Max int32    `json:"max" rule:"self > 0"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[struct {
+		Size  size   `json:"size" rule:"self == oldSelf" message:"cannot be changed"`
+		Plain size   `json:"plain"`
+		Name  string `json:"name" rule:"self != 'x'" maxLength:"5"`
+	}]())
+	require.NoError(t, err)
+	own := []openapi.Rule{{Rule: "self.min <= self.max", Message: "min must not be above max"}, {Rule: "self.max < 100"}}
+	require.Equal(t, own, must(s.Lookup("plain")).Rules)
+	require.Equal(t, append(own, openapi.Rule{Rule: "self == oldSelf", Message: "cannot be changed"}), must(s.Lookup("size")).Rules)
+	require.Equal(t, []openapi.Rule{{Rule: "self > 0"}}, must(s.Lookup("size", "max")).Rules)
+	require.Equal(t, []openapi.Rule{{Rule: "self != 'x'"}}, must(s.Lookup("name")).Rules)
+
+	_, err = openapi.FromType(reflect.TypeFor[struct {
+		_ struct{} `rule:"true" minimum:"1"`
+		A string   `json:"a" message:"m"`
+	}]())
+	require.ErrorContains(t, err, "a blank field can only have the tags rule and message")
+	require.ErrorContains(t, err, `tag message:"m": has no effect without the tag rule`)
+}
+
 func TestFromType_BadTagsAndTypes(t *testing.T) {
 	of := func(t reflect.Type, tag string) reflect.Type {
 		return reflect.StructOf([]reflect.StructField{{Name: "F", Type: t, Tag: reflect.StructTag(`json:"f" ` + tag)}})

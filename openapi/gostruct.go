@@ -353,8 +353,30 @@ func (r *goReader) readStruct(s *Schema, t reflect.Type, at place) error {
 	if at.root {
 		s.makeObject(r.types.typeMeta)
 	}
+	if err := r.structRules(s, t, at); err != nil {
+		return err
+	}
 	if o := r.meet(t); o != nil && o.own != nil {
 		return o.own.set(s, at)
+	}
+	return nil
+}
+
+// structRules reads the rules for a struct as a whole. They are the tags of its blank fields.
+func (r *goReader) structRules(s *Schema, t reflect.Type, at place) error {
+	for i := range t.NumField() {
+		if f := t.Field(i); f.Name == "_" && f.Tag != "" {
+			var tags fieldTags
+			if err := tags.read(f.Tag, r.types.misspelt, at); err != nil {
+				return err
+			}
+			if !tags.only([]string{"rule", "message"}) {
+				return at.errorf("tags `%s`: a blank field can only have the tags rule and message", f.Tag)
+			}
+			if err := tags.set(s, at); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

@@ -51,6 +51,12 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 //	column:"Size"         or "Size,priority=1"; shown in tables
 //	required:"" optional:""
 //	expected:""           see Schema.Expected
+//	rule:"self > 0" message:"must be positive"
+//
+// The tag rule is an expression that package cel evaluates on every write. A rule for a struct as a
+// whole is the tag of a blank field:
+//
+//	_ struct{} `rule:"self.min <= self.max"`
 //
 // FromType also reads the patchStrategy and patchMergeKey tags of Kubernetes types and their
 // methods SwaggerDoc, OpenAPIModelName, OpenAPISchemaType, OpenAPISchemaFormat and

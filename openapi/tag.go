@@ -18,7 +18,7 @@ import (
 var keywords = []string{
 	"doc", "preserveUnknown", "embedded", "nullable", "format", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
 	"multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "minProperties", "maxProperties", "list", "map",
-	"default", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey",
+	"default", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey", "rule", "message",
 }
 
 // fieldTags holds the schema tags of one field.
@@ -121,7 +121,7 @@ func (f *fieldTags) merge(other *fieldTags) {
 func (f *fieldTags) empty() bool { return len(f.values) == 0 && f.doc == "" }
 
 // besideValues are the tags that do not affect which values are valid.
-var besideValues = []string{"doc", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey"}
+var besideValues = []string{"doc", "selectable", "column", "required", "optional", "expected", "patchStrategy", "patchMergeKey", "rule", "message"}
 
 // apply returns the schema with the tags added, ready for use. It does not modify shared.
 func (f *fieldTags) apply(shared *Schema, at place) (*Schema, error) {
@@ -170,6 +170,9 @@ func (f *fieldTags) set(s *Schema, at place) error {
 		s.Description = f.doc
 	}
 	var errs []error
+	if value, present := f.values["message"]; present && !f.has("rule") {
+		errs = append(errs, at.errorf("tag message:%q: has no effect without the tag rule", value))
+	}
 	for keyword, other := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		if value, present := f.values[keyword]; present && f.has(other) {
 			errs = append(errs, at.errorf("tag %s:%q: cannot be combined with the tag %s", keyword, value, other))
@@ -295,6 +298,16 @@ var setters = map[string]func(s *Schema, value string, at place) error{
 		return errors.Join(flag(s, v, at), s.oneScalar(at))
 	},
 	"column": setColumn,
+	"rule": func(s *Schema, v string, _ place) error {
+		s.Rules = append(slices.Clone(s.Rules), Rule{Rule: v}) // the type of the field can have rules too
+		return nil
+	},
+	"message": func(s *Schema, v string, _ place) error {
+		if len(s.Rules) > 0 {
+			s.Rules[len(s.Rules)-1].Message = v
+		}
+		return nil
+	},
 }
 
 // flag checks a tag without a value. It accepts "true", which reads naturally in a struct tag.

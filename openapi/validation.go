@@ -30,14 +30,21 @@ func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 //
 // Source: KEP-4008.
 func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
+	problems, _ := s.Judge(tree, old)
+	return problems
+}
+
+// Judge is [Schema.ValidateUpdate], and reports whether the object is valid as a whole: without
+// problems that old already had.
+func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, valid bool) {
 	if s.ready == nil {
-		return unready()
+		return unready(), false
 	}
 	w := walk{first: true}
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
-		return nil // the common case needs no comparison with old
+		return nil, true // the common case needs no comparison with old
 	}
-	return s.problems(tree, earlier{old, old != nil})
+	return s.problems(tree, earlier{old, old != nil}), false
 }
 
 // problems validates a second time, in sorted order, if the first pass finds a problem. Valid

@@ -138,7 +138,7 @@ func (k Kind[T]) describe(env Env) (*Resource, error) {
 		ClusterScoped: k.Scope == ClusterScoped,
 		Description:   cmp.Or(k.Doc, schema.Description),
 		StorageName:   k.StorageName,
-		Schema:        schema,
+		Schema:        k.Rules.ruled(schema),
 		Columns:       k.Table.Columns,
 		NoTable:       k.Table.Hidden,
 		NameRule:      k.Rules.Name,

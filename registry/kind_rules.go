@@ -2,9 +2,11 @@ package registry
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kindwright/kindwright/internal/typed"
 
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -33,6 +35,12 @@ type Rules[T any] struct {
 	// old is nil for a new object, which has its uid. An error refuses the write, as one of admission
 	// does.
 	Complete func(ctx context.Context, obj, old *T) error
+
+	// Expressions are rules on the object as a whole, in the Common Expression Language. They are
+	// published, so clients know them too. Rules on fields and structs are tags:
+	// `rule:"self.min <= self.max"`. They run before Validate.
+	// Source: CEL-01.
+	Expressions []openapi.Rule
 
 	// Validate reports what is wrong with an object that is about to be stored: defaulted, pruned, and
 	// valid by its schema in structure. All errors are reported together.
@@ -69,6 +77,16 @@ func GraceSeconds[T any](n int64) func(obj T, asked *int64) int64 {
 		}
 		return n
 	}
+}
+
+// ruled returns the schema with the expressions, which it leaves unchanged.
+func (u Rules[T]) ruled(s *openapi.Schema) *openapi.Schema {
+	if len(u.Expressions) == 0 {
+		return s
+	}
+	out := *s
+	out.Rules = slices.Concat(s.Rules, u.Expressions)
+	return &out
 }
 
 // hooks are the rules on trees.

@@ -66,11 +66,12 @@ func compileRules(r *registry.Resource) (*cel.Rules, error) {
 // that old had as well do not count (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	found := f.Len()
-	f.Add(r.schema.ValidateUpdate(t, old)...)
+	problems, valid := r.schema.Judge(t, old)
+	f.Add(problems...)
 	if r.sound && f.Len() > found {
 		return
 	}
-	r.evaluate(ctx, f, t, old)
+	r.evaluate(ctx, f, t, old, valid)
 	if r.validate != nil {
 		r.validate(ctx, t, f)
 	}
@@ -84,7 +85,7 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 
 // evaluate evaluates the expressions. They may rely on types, required fields and bounds, so they
 // are left out if one of these is wrong.
-func (r rules) evaluate(ctx context.Context, f *status.Fields, t, old registry.Tree) {
+func (r rules) evaluate(ctx context.Context, f *status.Fields, t, old registry.Tree, valid bool) {
 	if r.expressions == nil {
 		return
 	}
@@ -98,7 +99,7 @@ func (r rules) evaluate(ctx context.Context, f *status.Fields, t, old registry.T
 			return
 		}
 	}
-	f.Add(r.expressions.Validate(ctx, t, old, false, func(text string) { registry.Warn(ctx, text) })...)
+	f.Add(r.expressions.Validate(ctx, t, old, valid, func(text string) { registry.Warn(ctx, text) })...)
 }
 
 // blocking returns the type errors for which a write is rejected. An update is not rejected for
