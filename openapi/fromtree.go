@@ -102,10 +102,14 @@ var rootKeywords = []string{
 	"XPreserveUnknownFields", "XValidations",
 }
 
+// pointerKeywords are present even if their value is false or empty.
+var pointerKeywords = []string{"additionalProperties", "default", "$ref", "x-kubernetes-list-type", "x-kubernetes-map-type"}
+
 // root checks the rules that are about the root alone.
 func (r *treeRules) root(n *node) {
+	first := n.says("id") || n.says("$schema") || n.given("$ref") // the order is that of Kubernetes' fields
 	switch {
-	case r.Status && n.typ != "" && n.typ != "object":
+	case r.Status && !first && n.typ != "" && n.typ != "object":
 		r.invalid("type", n.typ, `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)
 	case r.Status && n.hasOtherThan(rootKeywords):
 		r.fail(meta.CauseFieldValueInvalid, n.tree, "only ["+strings.Join(rootKeywords, " ")+"] fields are allowed at the root of the schema if the status subresource is enabled")
@@ -123,8 +127,8 @@ func (n *node) hasOtherThan(allowed []string) bool {
 		if field != keyword {
 			field = "x" + field
 		}
-		if value != nil && value != false && value != "" && isKeyword(keyword) &&
-			!slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, field) }) {
+		stated := value != nil && (value != false && value != "" || slices.Contains(pointerKeywords, keyword))
+		if stated && isKeyword(keyword) && !slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, field) }) {
 			return true
 		}
 	}

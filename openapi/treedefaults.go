@@ -42,13 +42,21 @@ func (r *treeRules) defaultOf(value any, s *Schema, inside surrounding, root boo
 			r.fail(meta.CauseFieldValueInvalid, value, "must result in valid metadata: "+why)
 			return
 		}
-	} else if _, changed := prune(s, value); changed && r.breaks(unprunedDefaults) {
-		r.fail(meta.CauseFieldValueInvalid, value, "must not have unknown fields")
 	}
-	if object, ok := value.(map[string]any); ok && root {
+	object, _ := value.(map[string]any)
+	if inside == nil {
+		_, unknown := prune(s, value)
+		unknown = unknown || len(object) > 0 && !s.describesObjects() && !s.PreserveUnknown
+		if unknown && r.breaks(unprunedDefaults) {
+			r.fail(meta.CauseFieldValueInvalid, value, "must not have unknown fields")
+		}
+	}
+	if object != nil && (root || s.EmbeddedObject) {
 		validateEmbedded(&w, object, earlier{})
 	}
-	s.validate(&w, value, earlier{})
+	if len(w.errs) == 0 {
+		s.validate(&w, value, earlier{})
+	}
 	r.work = w.work
 	for _, problem := range w.report() {
 		r.adopt(problem)

@@ -10,6 +10,9 @@ const (
 	unprunedDefaults                    // a default with fields that the schema does not have
 	deepSets                            // a set with items that merge in parts
 	looseKeys                           // items or keys of a list that may be missing
+
+	// AnyBreach are all of these rules, for documents that have been accepted.
+	AnyBreach = strangeTypes | unprunedDefaults | deepSets | looseKeys
 )
 
 func (b Breach) has(rule Breach) bool { return b&rule != 0 }

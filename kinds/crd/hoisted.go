@@ -1,11 +1,9 @@
 package crd
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
@@ -24,10 +22,7 @@ type hoisted struct {
 }
 
 func hoistedOf(c, old *CustomResourceDefinition, f *status.Fields) *hoisted {
-	h := &hoisted{c: c, old: old, f: f}
-	for i := range c.Spec.Versions {
-		h.trees = append(h.trees, schemaTree(c.Spec.Versions[i].schema()))
-	}
+	h := &hoisted{c: c, old: old, f: f, trees: schemaTrees(c)}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -61,6 +56,15 @@ func (v *CustomResourceDefinitionVersion) schema() *JSONSchemaProps {
 		return nil
 	}
 	return v.Schema.OpenAPIV3Schema
+}
+
+// schemaTrees returns the schema documents of the versions, nil for none.
+func schemaTrees(c *CustomResourceDefinition) []map[string]any {
+	out := make([]map[string]any, len(c.Spec.Versions))
+	for i := range out {
+		out[i] = schemaTree(c.Spec.Versions[i].schema())
+	}
+	return out
 }
 
 // schemaTree returns a schema as a document. It has no unknown keywords and no null values.
@@ -191,53 +195,19 @@ func schemaBefore(old *CustomResourceDefinition, name string) map[string]any {
 	return nil
 }
 
-// rootKeywords are the Go names of the fields that a schema may have at its root if status is a
-// subresource. Kubernetes prints them in this order.
-const rootKeywords = "Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern MaxItems MinItems " +
-	"UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields XValidations"
-
-// validateSchema validates a schema document. A document that was stored before is not judged again.
-// at is the field that holds the document.
+// validateSchema validates a schema document. A document that was stored before is not judged again,
+// and another one need not follow the rules that the stored definition breaks. at is the field that
+// holds the document.
 //
 // Source: CRD-07, CRD-14.
 func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, at status.Field) {
 	if old != nil && json.Equal(document, old) {
 		return
 	}
-	if hasStatus {
-		validateRoot(document, at)
+	reader := openapi.TreeReader{Position: at.Child("openAPIV3Schema").Path().String(), Status: hasStatus}
+	if h.old != nil {
+		reader.Stored = openapi.Breaches(schemaTrees(h.old)...)
 	}
-	if _, problems := openapi.FromTree(document); len(problems) > 0 {
-		h.f.Add(below(at.Child("openAPIV3Schema"), problems)...)
-	}
-}
-
-// validateRoot reports keywords at the root of a schema that would be lost when status is validated
-// alone.
-//
-// Source: CRD-15.
-func validateRoot(document map[string]any, at status.Field) {
-	allowed := strings.Fields(rootKeywords)
-	for _, keyword := range slices.Sorted(maps.Keys(document)) {
-		if keyword == "type" && document[keyword] != "object" {
-			at.Child("openAPIV3Schema").Child("type").Invalid(document[keyword], `only "object" is allowed as the type at the root of the schema if the status subresource is enabled`)
-			return
-		}
-		if !slices.Contains(allowed, goName(keyword)) {
-			at.Child("openAPIV3Schema").Invalid(document, fmt.Sprintf("only %v fields are allowed at the root of the schema if the status subresource is enabled", allowed))
-			return
-		}
-	}
-}
-
-// goName returns the name of the Go field of a keyword: XPreserveUnknownFields for
-// x-kubernetes-preserve-unknown-fields.
-func goName(keyword string) string {
-	words := strings.Split(strings.Replace(keyword, "x-kubernetes-", "x-", 1), "-")
-	for i, word := range words {
-		if word != "" {
-			words[i] = strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return strings.Join(words, "")
+	_, problems := reader.Read(document)
+	h.f.Add(problems...)
 }

@@ -91,7 +91,7 @@ func relabelled(as *registry.Resource) func(context.Context, []registry.Tree) ([
 // resource describes one version.
 func (d *definition) resource(i int, names CustomResourceDefinitionNames, env registry.Env) (*registry.Resource, error) {
 	v := &d.Spec.Versions[i]
-	schema, problems := openapi.FromTree(d.schema(i))
+	schema, problems := openapi.TreeReader{Stored: openapi.AnyBreach}.Read(d.schema(i))
 	if len(problems) > 0 {
 		all := make([]string, len(problems))
 		for i, p := range problems {

@@ -3,7 +3,6 @@ package crd
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -103,48 +102,25 @@ func validateChange(ctx context.Context, c, old *CustomResourceDefinition, f *st
 //
 // Source: CRD-10.
 func warnOfFormats(ctx context.Context, c, old *CustomResourceDefinition) {
-	before := map[string]bool{}
+	var before []string
 	if old != nil {
 		before = formatsIn(old)
 	}
-	for _, format := range slices.Sorted(maps.Keys(formatsIn(c))) {
-		if !before[format] {
+	for _, format := range formatsIn(c) {
+		if !slices.Contains(before, format) {
 			registry.Warn(ctx, fmt.Sprintf("unrecognized format %q", format))
 		}
 	}
 }
 
-// formatsIn returns the formats in the schemas of a definition that are not checked.
-func formatsIn(c *CustomResourceDefinition) map[string]bool {
-	checked := openapi.Formats()
-	out := map[string]bool{}
-	for i := range c.Spec.Versions {
-		eachNode(schemaTree(c.Spec.Versions[i].schema()), func(node map[string]any) {
-			format, _ := node["format"].(string)
-			if format != "" && !isChecked(format, node["type"], checked) {
-				out[format] = true
+// formatsIn returns the formats in the schemas of a definition that have no effect.
+func formatsIn(c *CustomResourceDefinition) (formats []string) {
+	for _, document := range schemaTrees(c) {
+		for _, format := range openapi.UnknownFormats(document) {
+			if !slices.Contains(formats, format) {
+				formats = append(formats, format)
 			}
-		})
+		}
 	}
-	return out
-}
-
-var (
-	integerFormats = []string{"int32", "int64"}
-	numberFormats  = []string{"float", "double"}
-)
-
-// isChecked reports whether a format of a type is known. Dashes do not count.
-func isChecked(format string, of any, checked []string) bool {
-	plain := func(s string) string { return strings.ReplaceAll(s, "-", "") }
-	switch of {
-	case nil, "string":
-		return !slices.Contains(integerFormats, format) && !slices.Contains(numberFormats, format) &&
-			slices.ContainsFunc(checked, func(s string) bool { return plain(s) == plain(format) })
-	case "integer":
-		return slices.Contains(integerFormats, format)
-	case "number":
-		return slices.Contains(numberFormats, format)
-	}
-	return false
+	return formats
 }

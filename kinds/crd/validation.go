@@ -295,22 +295,6 @@ func approvalOf(c *CustomResourceDefinition) (approval, string) {
 		"see https://github.com/kubernetes/enhancements/pull/1111", approvalAnnotation)
 }
 
-// below returns problems of a schema document with their paths from the root of the definition.
-func below(at status.Field, problems []status.FieldError) []status.FieldError {
-	out := slices.Clone(problems)
-	for i := range out {
-		switch {
-		case out[i].Field == "":
-			out[i].Field = at.Path().String()
-		case strings.HasPrefix(out[i].Field, "["):
-			out[i].Field = at.Path().String() + out[i].Field
-		default:
-			out[i].Field = at.Path().String() + "." + out[i].Field
-		}
-	}
-	return out
-}
-
 func nonNil(list []string) []string {
 	if list == nil {
 		return []string{}

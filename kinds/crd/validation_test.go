@@ -117,7 +117,7 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 		}},
 		"no schema": {map[string]any{"spec/versions/0/schema": nil}, []string{`spec.versions[0].schema.openAPIV3Schema: Required value`}},
 		"schema": {map[string]any{"spec/versions/0/subresources": nil, "spec/versions/0/schema/openAPIV3Schema/type": "array"}, []string{
-			`spec.validation.openAPIV3Schema.type`,
+			`spec.validation.openAPIV3Schema.items`, `spec.validation.openAPIV3Schema.type`,
 		}},
 		"schema of the second version": {map[string]any{"spec/versions": []any{version("v1", true, plain), version("v2", false, map[string]any{"type": "string"})}}, []string{
 			`spec.versions[1].schema.openAPIV3Schema.type`,
