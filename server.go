@@ -241,6 +241,7 @@ func (s *Server) buildAccess() error {
 	s.authorizer = authz.Union(append([]authz.Authorizer{authz.Masters(), open}, authorizers...)...)
 	collectFrom(s.meters, s.cfg.authenticators)
 	collectFrom(s.meters, s.cfg.authorizers)
+	collectFrom(s.meters, s.cfg.definitions)
 	return nil
 }
 

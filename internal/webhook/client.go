@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -53,6 +54,7 @@ type Client struct {
 	to        connection.Connection
 	timeout   time.Duration
 	transport *http.Transport
+	closed    atomic.Bool
 }
 
 // New makes a client. It does not connect yet. A nil resolver leaves the names of services to DNS.
@@ -61,9 +63,11 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	roots, err := Authorities(c.CABundle)
-	if err != nil {
-		return nil, err
+	var roots *x509.CertPool
+	if len(bytes.TrimSpace(c.CABundle)) > 0 {
+		if roots, err = Authorities(c.CABundle); err != nil {
+			return nil, err
+		}
 	}
 	out := &Client{timeout: c.Timeout}
 	if out.timeout == 0 {
@@ -121,12 +125,8 @@ func isLocal(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Authorities reads the certificates of a bundle. It returns nil for a bundle that is empty or has
-// only white space.
+// Authorities reads the certificates of a bundle, of which there must be one.
 func Authorities(bundle []byte) (*x509.CertPool, error) {
-	if len(bytes.TrimSpace(bundle)) == 0 {
-		return nil, nil
-	}
 	pool := x509.NewCertPool()
 	if pool.AppendCertsFromPEM(bundle) {
 		return pool, nil
@@ -193,6 +193,9 @@ func (c *Client) post(ctx context.Context, document []byte, longest int) ([]byte
 	to := c.to
 	to.Longest = longest
 	answer, err := to.Post(ctx, document)
+	if c.closed.Load() {
+		c.transport.CloseIdleConnections() // the one of this request is not needed again
+	}
 	if code, ok := errors.AsType[*connection.CodeError](err); ok {
 		return nil, errors.New(refusal(code))
 	}
@@ -240,5 +243,9 @@ func refusal(e *connection.CodeError) string {
 	return fmt.Sprintf("the server responded with the status code %d but did not return more information", e.Code)
 }
 
-// Close closes the connections that are not in use.
-func (c *Client) Close() { c.transport.CloseIdleConnections() }
+// Close closes the connections that are not in use. Requests in progress go on, and their connections
+// are not kept.
+func (c *Client) Close() {
+	c.closed.Store(true)
+	c.transport.CloseIdleConnections()
+}

@@ -37,6 +37,8 @@ type controller struct {
 	served  map[string]*served     // the kinds that are installed, by the name of their definition
 	workers sync.WaitGroup
 
+	conversions *conversions
+
 	mu     sync.Mutex
 	ending map[meta.UID]bool // definitions whose objects are being deleted
 }
@@ -49,9 +51,9 @@ type served struct {
 	versions   []meta.GroupVersionResource
 }
 
-func newController(env registry.Env, of meta.GroupVersionResource, finalizer string) *controller {
+func newController(env registry.Env, of meta.GroupVersionResource, finalizer string, conversions *conversions) *controller {
 	return &controller{
-		env: env, of: of, finalizer: finalizer,
+		env: env, of: of, finalizer: finalizer, conversions: conversions,
 		known: map[string]*definition{}, served: map[string]*served{}, ending: map[meta.UID]bool{},
 	}
 }
@@ -79,7 +81,11 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 		if !d.is(Established) {
 			continue
 		}
-		resources, err := d.resources(d.Status.AcceptedNames, c.env)
+		convert, client, err := c.conversions.of(d)
+		var resources []*registry.Resource
+		if err == nil {
+			resources, err = d.resources(d.Status.AcceptedNames, c.env, convert)
+		}
 		if err == nil {
 			err = c.engine.Validate(resources...)
 		}
@@ -89,6 +95,7 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 		}
 		all = append(all, resources...)
 		c.served[d.Name] = servedAs(d, d.Status.AcceptedNames, resources)
+		c.conversions.keep(d.Name, client)
 	}
 	if err := c.engine.Change(ctx, nil, all); err != nil {
 		return fmt.Errorf("serve custom resources: %w", err)
@@ -107,6 +114,7 @@ func servedAs(d *definition, names CustomResourceDefinitionNames, resources []*r
 // run follows the definitions until ctx ends.
 func (c *controller) run(ctx context.Context, o registry.Objects) {
 	ctx = authn.WithUser(ctx, controllerUser)
+	defer c.conversions.close()
 	defer c.workers.Wait()
 	for ctx.Err() == nil {
 		if err := c.follow(ctx, o); err != nil && ctx.Err() == nil {
@@ -170,6 +178,7 @@ func (c *controller) gone(ctx context.Context, name string) error {
 	if one := c.served[name]; one != nil {
 		c.engine.RemoveVersions(one.versions...)
 		delete(c.served, name)
+		c.conversions.keep(name, nil)
 	}
 	if d == nil {
 		return nil
@@ -195,7 +204,11 @@ func (c *controller) reconcile(ctx context.Context, d *definition) error {
 		established := CustomResourceDefinitionCondition{
 			Type: Established, Status: "True", Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
 		}
-		if err := c.serve(ctx, d, accepted); err != nil {
+		if d.badBundle() && !d.is(Established) {
+			established = CustomResourceDefinitionCondition{
+				Type: Established, Status: "False", Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
+			}
+		} else if err := c.serve(ctx, d, accepted); err != nil {
 			c.engine.Logger().Error(err, "a definition cannot be served", "name", d.Name)
 			established = CustomResourceDefinitionCondition{Type: Established, Status: "False", Reason: "Installing", Message: err.Error()}
 		}
@@ -220,7 +233,11 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if have != nil && have.uid == d.UID && have.generation == d.Generation && equalNames(have.names, names) {
 		return nil
 	}
-	resources, err := d.resources(names, c.env)
+	convert, client, err := c.conversions.of(d)
+	if err != nil {
+		return err
+	}
+	resources, err := d.resources(names, c.env, convert)
 	if err != nil {
 		return err
 	}
@@ -232,6 +249,7 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 		return err
 	}
 	c.served[d.Name] = servedAs(d, names, resources)
+	c.conversions.keep(d.Name, client)
 	return nil
 }
 

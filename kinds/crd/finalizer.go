@@ -9,6 +9,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // end deletes the objects of a definition that is being deleted, in the background, and then lets the
@@ -88,10 +89,10 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 }
 
 // deleteAll deletes the objects of a kind through admission, and waits until those with finalizers are
-// gone.
+// gone. It needs metadata alone, so a conversion webhook that is gone does not hold it up.
 func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource) error {
 	namespaces := map[string]bool{}
-	list, err := c.engine.List(ctx, registry.Target{Resource: of}, registry.ListRequest{})
+	list, err := c.engine.List(ctx, registry.Target{Resource: of}, registry.ListRequest{MetadataOnly: true})
 	if status.IsNotFound(err) {
 		return nil
 	} else if err != nil {
@@ -104,7 +105,7 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 		namespaces[e.Facts().Namespace] = true
 	}
 	for namespace := range namespaces {
-		if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{}); err != nil {
+		if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}); err != nil {
 			return fmt.Errorf("delete the objects in namespace %q: %w", namespace, err)
 		}
 	}
@@ -113,26 +114,31 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 
 // awaitNone returns when no object of a kind is left.
 func (c *controller) awaitNone(ctx context.Context, of meta.GroupVersionResource) error {
+	cursor, err := c.engine.Follow(ctx, registry.Target{Resource: of}, registry.WatchRequest{})
+	if status.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
 	left := map[meta.UID]bool{}
 	synced := false
-	for event, err := range c.engine.Watch(ctx, registry.Target{Resource: of}, registry.WatchRequest{}) {
-		switch {
-		case status.IsNotFound(err):
-			return nil
-		case err != nil:
+	var events []watch.Event
+	for !synced || len(left) > 0 {
+		if events, err = cursor.Next(ctx, events[:0]); err != nil {
 			return err
 		}
-		switch event.Type {
-		case meta.Bookmark:
-			synced = true
-		case meta.Added, meta.Modified:
-			left[event.Entry.UID()] = true
-		case meta.Deleted:
-			delete(left, event.Entry.UID())
-		}
-		if synced && len(left) == 0 {
-			return nil
+		for _, event := range events {
+			switch event.Type {
+			case meta.Bookmark:
+				synced = true
+			case meta.Added, meta.Modified:
+				left[event.Entry.UID()] = true
+			case meta.Deleted:
+				delete(left, event.Entry.UID())
+			}
 		}
 	}
-	return fmt.Errorf("the watch of %s ended", of.GroupResource())
+	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -13,12 +15,21 @@ import (
 // that definitions describe.
 //
 // Source: CRD-01.
-func Kinds() registry.Definition { return definitions{} }
+func Kinds(options ...Option) registry.Definition {
+	d := &definitions{}
+	for _, o := range options {
+		o(d)
+	}
+	return d
+}
 
-type definitions struct{}
+type definitions struct {
+	resolve     webhook.Resolver
+	conversions apiserver.Conversions
+}
 
 // Define implements registry.Definition.
-func (definitions) Define(env registry.Env) (registry.Bundle, error) {
+func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	group := "apiextensions." + env.GroupDomain
 	kind := registry.Kind[CustomResourceDefinition]{
 		Group: group, Version: "v1", Plural: "customresourcedefinitions", Scope: registry.ClusterScoped,
@@ -43,7 +54,7 @@ func (definitions) Define(env registry.Env) (registry.Bundle, error) {
 	hooks.Default, hooks.Complete = canonical, noteStoredVersion
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
-		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer)
+		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
 	}
 	_, all.Hooks = work()

@@ -2,10 +2,8 @@ package crd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -46,7 +44,7 @@ func (d *definition) schema(i int) map[string]any {
 }
 
 // resources returns the resource of each version, the stored one first.
-func (d *definition) resources(names CustomResourceDefinitionNames, env registry.Env) ([]*registry.Resource, error) {
+func (d *definition) resources(names CustomResourceDefinitionNames, env registry.Env, convert registry.Converter) ([]*registry.Resource, error) {
 	order := make([]int, len(d.Spec.Versions))
 	for i := range order {
 		order[i] = i
@@ -58,11 +56,10 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 		if err != nil {
 			return nil, fmt.Errorf("spec.versions[%d].%w", i, err)
 		}
-		if len(out) > 0 {
-			r.Stored = &registry.Conversion{Resource: out[0], To: relabelled(out[0]), From: relabelled(r), Fields: map[string]string{}}
-			for _, field := range r.Selectable {
-				r.Stored.Fields[field] = field
-			}
+		if len(out) == 0 {
+			r.Converter = convert
+		} else {
+			r.Stored = &registry.Conversion{Resource: out[0]}
 		}
 		out = append(out, r)
 	}
@@ -74,18 +71,6 @@ func first(yes bool) int {
 		return 1
 	}
 	return 0
-}
-
-// relabelled converts objects as the strategy None does: only the apiVersion changes.
-func relabelled(as *registry.Resource) func(context.Context, []registry.Tree) ([]registry.Tree, error) {
-	return func(_ context.Context, objects []registry.Tree) ([]registry.Tree, error) {
-		out := make([]registry.Tree, len(objects))
-		for i, object := range objects {
-			out[i] = maps.Clone(object)
-			out[i]["apiVersion"] = as.APIVersion()
-		}
-		return out, nil
-	}
 }
 
 // resource describes one version.

@@ -1,14 +1,12 @@
 package crd
 
 import (
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -163,20 +161,6 @@ func validateService(s *ServiceReference, at status.Field) {
 
 // bundleProblem says why certificates cannot be used.
 func bundleProblem(bundle []byte) error {
-	if x509.NewCertPool().AppendCertsFromPEM(bundle) {
-		return nil
-	}
-	for rest := bundle; len(rest) > 0; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return errors.New("unable to load root certificates: unable to parse bytes as PEM block")
-		}
-		if block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
-			continue
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return fmt.Errorf("unable to load root certificates: failed to parse certificate: %w", err)
-		}
-	}
-	return errors.New("unable to load root certificates: no valid certificate authority data seen")
+	_, err := webhook.Authorities(bundle)
+	return err
 }
