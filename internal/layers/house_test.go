@@ -82,6 +82,7 @@ var house = [...][]room{
 		{path: "internal/patch", why: "JSON patch and merge patch with limits"},
 		{path: "internal/negotiate", why: "media types, encodings, compression"},
 		{path: "internal/table", why: "the Table form of objects"},
+		{path: "internal/jsonpath", why: "Kubernetes' dialect of JSONPath"},
 		{path: "internal/protobuf", why: "the protobuf form of objects, from the tags of Go types"},
 	},
 	4: {
