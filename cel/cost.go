@@ -89,6 +89,8 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(1)
 	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf":
 		return fixed(traversal(args[0]))
+	case "startsWith", "endsWith":
+		return fixed(read(args[0], 1))
 	case "join":
 		return fixed(read(result, 2))
 	case "find", "findAll":

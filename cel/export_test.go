@@ -1,4 +1,47 @@
 package cel
 
+import (
+	"context"
+	"fmt"
+
+	"github.com/kindwright/kindwright/openapi"
+)
+
 // SetLimit replaces CostLimit for what e compiles from now on. The whole budget takes seconds.
 func (e *Environment) SetLimit(limit uint64) { e.limit = limit }
+
+// Asked is what an expression comes to.
+type Asked struct {
+	Problem string // why it does not compile
+	Most    uint64 // the bound of its cost
+	Result  string
+	Cost    uint64
+	Counted bool
+}
+
+// BoundMargin is how far estimates may be off.
+const BoundMargin = boundMargin
+
+// Ask evaluates an expression on an object as a rule at the root of its schema, with counting and
+// without.
+func Ask(ctx context.Context, schema *openapi.Schema, object map[string]any, rule string) (counted, plain Asked) {
+	own := *schema
+	own.Rules = []openapi.Rule{{Rule: rule}}
+	rules, problems := CompileRules(&own, RuleOptions{Stored: true})
+	if len(problems) > 0 {
+		counted.Problem = problems[0].Detail
+		return counted, counted
+	}
+	e := rules.root.rules[0].check
+	ask := func(count bool) Asked {
+		v, cost, err := e.run(ctx, &variables{self: view(object, rules.root.schema)}, count)
+		out := Asked{Most: e.most, Cost: cost, Counted: count || e.plain == nil}
+		if err != nil {
+			out.Result = "failed: " + err.Error()
+		} else {
+			out.Result = fmt.Sprint(v.Value())
+		}
+		return out
+	}
+	return ask(true), ask(false)
+}

@@ -64,10 +64,10 @@ func namedFormats() []*namedFormat {
 			}
 			return ""
 		}},
-		{"uuid", 80, unless(uuid.MatchString, "does not match the UUID format")},
+		{"uuid", 70, unless(uuid.MatchString, "does not match the UUID format")},
 		{"byte", 84, unless(func(s string) bool { _, err := base64.StdEncoding.DecodeString(s); return s != "" && err == nil }, "invalid base64")},
-		{"date", 76, unless(func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil }, "invalid date")},
-		{"datetime", 76, unless(isDateTime, "invalid datetime")},
+		{"date", 71, unless(func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil }, "invalid date")},
+		{"datetime", 71, unless(isDateTime, "invalid datetime")},
 	}
 }
 

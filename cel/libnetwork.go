@@ -132,7 +132,7 @@ func cidrFunctions() []celgo.EnvOption {
 			member("cidr_contains_ip_string", signature(cidrType, celgo.StringType), celgo.BoolType, binary(func(n *cidrValue, s types.String) ref.Val {
 				a, ok := stringToIP(s).(*ipValue)
 				if !ok {
-					return stringToIP(s)
+					return types.NoSuchOverloadErr() // as Kubernetes says
 				}
 				return containsIP(n, a)
 			})),

@@ -40,6 +40,9 @@ func (r *Rules) Validate(ctx context.Context, object, old map[string]any, sound 
 		return nil
 	}
 	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: !sound}
+	if sound {
+		e.left /= boundMargin
+	}
 	e.run(r.root, object, old)
 	if e.exceeded && !e.count { // by the bounds; what the rules really cost may be less
 		e = &evaluation{ctx: ctx, left: ObjectCostLimit, count: true}

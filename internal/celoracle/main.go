@@ -1,0 +1,142 @@
+// Program celoracle records what Kubernetes' own implementation says to many expressions, for the
+// tests of package cel. It has its own module because Kubernetes builds on another version of cel-go.
+//
+//	go run . > ../../cel/testdata/kubernetes.jsonl
+//
+// The first line of the output is the schema and the object that all expressions see. Each other
+// line is one expression with Kubernetes' answer: why it does not compile, or the estimate of its
+// cost, its result, and what it cost.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+
+	celgo "github.com/google/cel-go/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+)
+
+// Answer is what Kubernetes says to an expression.
+type Answer struct {
+	Rule    string `json:"rule"`
+	Problem string `json:"problem,omitempty"`     // why it does not compile
+	Most    uint64 `json:"most,omitempty,string"` // the estimate of its cost
+	Result  string `json:"result,omitempty"`      // true, false, or what failed
+	Cost    uint64 `json:"cost,omitempty,string"`
+}
+
+func main() {
+	if err := record(os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// record writes all answers.
+func record(to io.Writer) error {
+	out := bufio.NewWriter(to)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	structural, err := read(schemaDocument)
+	if err != nil {
+		return err
+	}
+	var object map[string]any
+	if err := json.Unmarshal([]byte(objectDocument), &object); err != nil {
+		return err
+	}
+	if err := encoder.Encode(map[string]any{"schema": json.RawMessage(schemaDocument), "object": json.RawMessage(objectDocument)}); err != nil {
+		return err
+	}
+	object = integers(object).(map[string]any)
+	for _, rule := range expressions() {
+		if err := encoder.Encode(ask(structural, object, rule)); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// read reads a schema document.
+func read(document string) (*schema.Structural, error) {
+	var props v1.JSONSchemaProps
+	if err := json.Unmarshal([]byte(document), &props); err != nil {
+		return nil, err
+	}
+	var internal apiextensions.JSONSchemaProps
+	if err := v1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&props, &internal, nil); err != nil {
+		return nil, err
+	}
+	return schema.NewStructural(&internal)
+}
+
+// integers returns a document with whole numbers as a server decodes them.
+func integers(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if n := int64(v); float64(n) == v {
+			return n
+		}
+	case []any:
+		for i := range v {
+			v[i] = integers(v[i])
+		}
+	case map[string]any:
+		for k := range v {
+			v[k] = integers(v[k])
+		}
+	}
+	return v
+}
+
+// typeName is the name of the type of self, which changes from run to run.
+var typeName = regexp.MustCompile(`selfType[0-9]+`)
+
+// ask compiles and evaluates one expression.
+func ask(structural *schema.Structural, object map[string]any, rule string) Answer {
+	out := Answer{Rule: rule}
+	s := *structural
+	s.XValidations = v1.ValidationRules{{Rule: rule}}
+	results, err := cel.Compile(&s, model.SchemaDeclType(&s, true), celconfig.PerCallLimit,
+		environment.MustBaseEnvSet(version.MajorMinor(1, 35)), cel.StoredExpressionsEnvLoader())
+	if err != nil {
+		out.Problem = err.Error()
+		return out
+	}
+	result := results[0]
+	if result.Error != nil {
+		out.Problem = typeName.ReplaceAllString(result.Error.Detail, "self")
+		return out
+	}
+	out.Most = result.MaxCost
+	value, details, err := result.Program.ContextEval(context.Background(), map[string]any{
+		"self": cel.UnstructuredToVal(object, model.WithTypeAndObjectMeta(&s)),
+	})
+	out.Result = describe(value, err)
+	if details != nil && details.ActualCost() != nil {
+		out.Cost = *details.ActualCost()
+	}
+	return out
+}
+
+func describe(value any, err error) string {
+	if err != nil {
+		return "failed: " + err.Error()
+	}
+	if b, ok := value.(interface{ Value() any }); ok {
+		return fmt.Sprint(b.Value())
+	}
+	return fmt.Sprintf("%v of the type %s", value, celgo.DynType)
+}
