@@ -94,7 +94,7 @@ func openapiOf(v *engine.Version, cbor bool) openapi.Document {
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs, Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Messages != nil,
+			Protobuf: r.Messages != nil, Selectable: r.Selectable,
 		}
 		for _, p := range r.Patches {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make

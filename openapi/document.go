@@ -34,7 +34,10 @@ type KindDoc struct {
 	Verbs       []string
 	Schema      *Schema
 	Description string // defaults to the description of the schema
-	Protobuf    bool   // objects can also be read and written as protobuf
+	// Selectable are the paths of the fields that field selectors can use. They are published for kinds
+	// whose schemas come from documents.
+	Selectable []string
+	Protobuf   bool // objects can also be read and written as protobuf
 	// Patches are the media types of patches. It defaults to apply, JSON patch and merge patch.
 	Patches      []string
 	Subresources []SubresourceDoc
@@ -263,6 +266,11 @@ func (p *publisher) kind(k KindDoc) error {
 	schema := *k.Schema
 	schema.Component = ""
 	schema.Description = cmp.Or(k.Description, schema.Description)
+	if schema.fromDocument && len(k.Selectable) > 0 {
+		w := schema.notes()
+		w.selectable = k.Selectable
+		schema.written = &w
+	}
 	name := p.kindName(gvk, k.Schema)
 	r := resource{publisher: p, gvk: gvk, kind: k, object: p.component(name, &schema, gvk)}
 	if slices.Contains(k.Verbs, "list") {
@@ -271,7 +279,11 @@ func (p *publisher) kind(k KindDoc) error {
 		if prefix, ok := strings.CutSuffix(name, gvk.Kind); ok {
 			listName = prefix + list.Kind
 		}
-		r.list = p.component(listName, p.listSchema(k.Kind, r.object), list)
+		listSchema := p.listSchema(k.Kind, r.object)
+		if w := schema.notes(); len(w.selectable) > 0 {
+			listSchema.written = &written{selectable: w.selectable}
+		}
+		r.list = p.component(listName, listSchema, list)
 	}
 	r.collection()
 	r.item()

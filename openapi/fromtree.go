@@ -25,7 +25,7 @@ import (
 // Schemas with more than 100,000 nodes, 100 levels or 1,000 branches are rejected before they
 // consume resources, and so are patterns that are expensive to match.
 //
-// Source: CRD-05, security vector C5.
+// Source: CRD-07, security vector C5.
 func FromTree(tree map[string]any) (*Schema, []status.FieldError) {
 	return TreeReader{}.Read(tree)
 }
@@ -150,15 +150,16 @@ func completeObject(s *Schema) {
 	for _, p := range s.Properties {
 		given[p.Name] = p.Schema
 	}
-	for _, name := range s.Required {
-		if isObjectField(name) {
-			s.Expected = append(s.Expected, name)
-		}
+	if slices.ContainsFunc(s.Required, isObjectField) {
+		w := s.notes()
+		w.required = slices.Clone(s.Required)
+		s.written = &w
 	}
 	asObject(s)
 	for i, p := range s.Properties[:3] {
 		if conditions := given[p.Name]; conditions != nil && conditions.restricts() {
 			s.Properties[i].Schema = restricted(p.Schema, conditions)
+			s.Properties[i].Schema.written = &written{instead: p.Schema}
 		}
 	}
 }
@@ -168,7 +169,6 @@ func (n *node) embed() {
 	if n.schema.EmbeddedObject {
 		metadata := slices.Contains(n.schema.Required, "metadata")
 		completeObject(n.schema)
-		n.schema.Expected = []string{"apiVersion", "kind"}
 		if metadata {
 			n.schema.Required = append(n.schema.Required, "metadata")
 		}

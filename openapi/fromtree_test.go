@@ -63,7 +63,7 @@ func TestFromTree(t *testing.T) {
 }
 
 // Each document of the file has exactly the problems that the file says.
-func TestCRD_05_DocumentsLikeKubernetes(t *testing.T) {
+func TestCRD_07_DocumentsLikeKubernetes(t *testing.T) {
 	data, err := os.ReadFile("testdata/documents.txt")
 	require.NoError(t, err)
 	cases := strings.Split(string(data), "\n== ")[1:]

@@ -236,6 +236,7 @@ func (gnosticForm) parameter(tree map[string]any) ([]byte, error) {
 
 // schema adds the fields of a schema.
 func (m *message) schema(p *publisher, u usage) {
+	u.schema = u.shown(true)
 	swagger := p.swaggerOnly(u)
 	if swagger.reference != "" {
 		m.text(1, swaggerReferences+swagger.reference)
@@ -244,7 +245,9 @@ func (m *message) schema(p *publisher, u usage) {
 	if s == nil {
 		return
 	}
+	notes := s.notes()
 	m.text(2, cmp.Or(swagger.format, s.Format))
+	m.text(3, notes.title)
 	m.text(4, s.Description)
 	if s.DefaultValue != nil {
 		m.any(5, s.DefaultValue)
@@ -256,7 +259,10 @@ func (m *message) schema(p *publisher, u usage) {
 	for _, value := range s.Enum {
 		m.any(20, value)
 	}
-	if s.AdditionalProperties != nil {
+	switch {
+	case notes.additional != nil:
+		m.nested(21, func() { m.choice(2, *notes.additional) })
+	case s.AdditionalProperties != nil:
 		m.nested(21, func() { m.nested(1, func() { m.schema(p, p.item(s.AdditionalProperties)) }) })
 	}
 	if typ := cmp.Or(swagger.typ, string(s.publishedType())); typ != "" {
@@ -275,7 +281,28 @@ func (m *message) schema(p *publisher, u usage) {
 			}
 		})
 	}
-	u.eachExtension(func(name string, value []byte) { m.extension(31, name, value) })
+	if docs := object(notes.externalDocs); docs != nil {
+		m.nested(29, func() {
+			for i, name := range []string{"description", "url"} {
+				text, _ := docs[name].(string)
+				m.text(int32(i+1), text)
+			}
+		})
+	}
+	if notes.example != nil {
+		m.any(30, notes.example)
+	}
+	u.eachExtension(true, func(name string, value []byte) { m.extension(31, name, value) })
+}
+
+// choice adds a flag that is one of several fields, and so is present even if it is false.
+func (m *message) choice(number int32, v bool) {
+	m.key(number, protowire.Varint)
+	n := uint64(0)
+	if v {
+		n = 1
+	}
+	*m = protowire.AppendVarint(*m, n)
 }
 
 // bounds adds the keywords from multipleOf to minProperties.

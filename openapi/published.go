@@ -19,6 +19,9 @@ type usage struct {
 
 // property returns the usage of a schema that describes a field or a branch.
 func (p *publisher) property(s *Schema) usage {
+	if instead := s.notes().instead; instead != nil {
+		s = instead
+	}
 	if s.Component == "" {
 		return usage{schema: s}
 	}
@@ -60,15 +63,19 @@ func (s *Schema) beside() *Schema {
 
 // publishedType returns the keyword type. It is empty for values of several types.
 func (s *Schema) publishedType() Type {
-	if s.IntOrString || s.OrNumber {
+	if !s.fromDocument && (s.IntOrString || s.OrNumber) {
 		return ""
 	}
 	return s.Type
 }
 
-// publishedRequired returns the names of the required fields, sorted. Expected fields are published
+// publishedRequired returns the names of the required fields, sorted unless a document has listed
+// them. Expected fields are published
 // as required although Validate does not enforce them: generated clients rely on the list.
 func (s *Schema) publishedRequired() []string {
+	if s.fromDocument {
+		return s.Required
+	}
 	names := slices.Concat(s.Required, s.Expected)
 	slices.Sort(names)
 	return names
@@ -83,9 +90,8 @@ func (s *Schema) publishedProperties() []Property {
 	return slices.SortedFunc(slices.Values(s.Properties), byName)
 }
 
-// eachExtension calls add with the extensions that both versions publish, sorted by name, and their
-// values as JSON. Most tell how the value merges in server-side apply and in strategic merge patches.
-func (u usage) eachExtension(add func(name string, value []byte)) {
+// eachExtension calls add with the extensions, sorted by name, and their values as JSON. Most tell how the value merges in server-side apply and in strategic merge patches.
+func (u usage) eachExtension(swagger bool, add func(name string, value []byte)) {
 	s, yes := u.schema, []byte("true")
 	text := func(name, value string) {
 		if value != "" {
@@ -115,6 +121,12 @@ func (u usage) eachExtension(add func(name string, value []byte)) {
 	if s.PreserveUnknown {
 		add("x-kubernetes-preserve-unknown-fields", yes)
 	}
+	if selectable := s.notes().selectable; len(selectable) > 0 {
+		add("x-kubernetes-selectable-fields", appendSelectable(nil, selectable))
+	}
+	if len(s.Rules) > 0 && (!swagger || s.fromDocument) {
+		add("x-kubernetes-validations", appendRules(nil, s.Rules))
+	}
 }
 
 // clashes reports whether the schema has branches and a union of types under the same keyword.
@@ -133,8 +145,7 @@ type schemaWriter struct {
 
 // usage writes a schema.
 func (w *schemaWriter) usage(u usage) {
-	s := u.schema
-	switch {
+	switch s := u.schema; {
 	case s == nil && w.swagger:
 		w.dst = appendReference(w.dst, swaggerReferences, u.reference)
 		return
@@ -142,6 +153,8 @@ func (w *schemaWriter) usage(u usage) {
 		w.dst = appendReference(w.dst, documentReferences, u.reference)
 		return
 	}
+	u.schema = u.shown(w.swagger)
+	s, notes := u.schema, u.schema.notes()
 	w.dst = append(w.dst, '{')
 	var swagger swaggerOnly
 	if w.swagger {
@@ -150,7 +163,10 @@ func (w *schemaWriter) usage(u usage) {
 			w.text("$ref", swaggerReferences+swagger.reference)
 		}
 	}
-	if s.AdditionalProperties != nil {
+	switch {
+	case notes.additional != nil:
+		w.tree("additionalProperties", *notes.additional)
+	case s.AdditionalProperties != nil:
 		w.nested("additionalProperties", w.item(s.AdditionalProperties))
 	}
 	if !w.swagger {
@@ -172,18 +188,16 @@ func (w *schemaWriter) usage(u usage) {
 	}
 	w.text("pattern", s.Pattern)
 	w.fields(s)
+	w.text("title", notes.title)
 	w.text("type", cmp.Or(swagger.typ, string(s.publishedType())))
-	u.eachExtension(func(name string, value []byte) {
+	u.eachExtension(w.swagger, func(name string, value []byte) {
 		w.key(name)
 		w.dst = append(append(w.dst, value...), ',')
 	})
-	if !w.swagger && len(s.Rules) > 0 {
-		w.rules(s.Rules)
-	}
 	w.dst = append(withoutComma(w.dst), '}')
 }
 
-// head writes the keywords from default to exclusiveMinimum.
+// head writes the keywords from default to externalDocs.
 func (w *schemaWriter) head(s *Schema) {
 	w.tree("default", s.DefaultValue)
 	w.flag("deprecated", s.Deprecated && !w.swagger)
@@ -191,8 +205,10 @@ func (w *schemaWriter) head(s *Schema) {
 	if len(s.Enum) > 0 {
 		w.tree("enum", s.Enum)
 	}
+	w.tree("example", s.notes().example)
 	w.flag("exclusiveMaximum", s.ExclusiveMaximum)
 	w.flag("exclusiveMinimum", s.ExclusiveMinimum)
+	w.tree("externalDocs", s.notes().externalDocs)
 }
 
 func (w *schemaWriter) bounds(s *Schema) {
@@ -225,6 +241,8 @@ func (w *schemaWriter) fields(s *Schema) {
 // union returns the value of a keyword that a schema of several types has, or "".
 func (s *Schema) union(keyword string) string {
 	switch {
+	case s.fromDocument:
+		return ""
 	case s.IntOrString && keyword == "anyOf":
 		return `[{"type":"integer"},{"type":"string"}]`
 	case s.OrNumber && !s.IntOrString && keyword == "oneOf":
@@ -286,22 +304,6 @@ func (w *schemaWriter) list(branches []*Schema) {
 	for _, branch := range branches {
 		w.usage(w.property(branch))
 		w.dst = append(w.dst, ',')
-	}
-	w.dst = append(withoutComma(w.dst), "],"...)
-}
-
-func (w *schemaWriter) rules(rules []Rule) {
-	w.key("x-kubernetes-validations")
-	w.dst = append(w.dst, '[')
-	for _, r := range rules {
-		w.dst = append(w.dst, '{')
-		w.text("fieldPath", r.FieldPath)
-		w.text("message", r.Message)
-		w.text("messageExpression", r.MessageExpression)
-		w.flag("optionalOldSelf", r.OptionalOldSelf)
-		w.text("reason", r.Reason)
-		w.text("rule", r.Rule)
-		w.dst = append(withoutComma(w.dst), "},"...)
 	}
 	w.dst = append(withoutComma(w.dst), "],"...)
 }

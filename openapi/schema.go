@@ -146,6 +146,9 @@ type Schema struct {
 	codec *codec    // the Go type whose JSON methods define the stored form
 	ready *prepared // compiled by New; nil before
 
+	fromDocument bool // the schema comes from a document, see FromTree
+	written      *written
+
 	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes
 	// never required clients to send each owner reference or finalizer only once.
 	allowsDuplicates bool

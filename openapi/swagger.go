@@ -195,7 +195,7 @@ type swaggerOnly struct{ reference, typ, format string }
 func (p *publisher) swaggerOnly(u usage) (out swaggerOnly) {
 	out.reference = u.reference
 	s := u.schema
-	if s == nil {
+	if s == nil || s.fromDocument {
 		return out
 	}
 	v3 := schemaWriter{publisher: p}

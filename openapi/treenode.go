@@ -305,6 +305,7 @@ func (n *node) finish() {
 		s.AllOf[0].AnyOf = nil
 	}
 	n.unsupported = n.reason()
+	n.note()
 }
 
 // reason says what keeps the node, or one in it, from the form of a structural schema.

@@ -20,7 +20,7 @@ func (b Breach) has(rule Breach) bool { return b&rule != 0 }
 // Breaches returns the rules that the schemas of a stored definition break. The schemas of all
 // versions count together.
 //
-// Source: CRD-07.
+// Source: CRD-14.
 func Breaches(documents ...map[string]any) (broken Breach) {
 	for _, document := range documents {
 		_, r := TreeReader{}.read(document)
@@ -38,7 +38,7 @@ func (r *treeRules) breaks(rule Breach) bool {
 // UnknownFormats returns the formats in a document that have no effect, in the order in which they
 // are found. kube-apiserver warns of them, each time anew: `unrecognized format "x"`.
 //
-// Source: CRD-09.
+// Source: CRD-10.
 func UnknownFormats(document map[string]any) (formats []string) {
 	reader := treeReader{}
 	reader.node(document).each(func(n *node) bool {

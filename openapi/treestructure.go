@@ -21,7 +21,7 @@ const (
 
 // treeRules judges the nodes of a document as kube-apiserver does.
 //
-// Source: CRD-05.
+// Source: CRD-07.
 type treeRules struct {
 	walk
 	TreeReader
