@@ -71,7 +71,7 @@ func (s *Set) fork(encodings *encodings) (*Set, map[*Served]*Served) {
 	next := empty.edit()
 	add := func(from *Served, hidden bool) {
 		to := *from
-		to.scope, to.broken, to.unlead = &scope{encodings}, &broken{}, nil
+		to.scope, to.flights, to.broken, to.unlead = &scope{encodings}, &flights{}, &broken{}, nil
 		to.present, to.leave = context.WithCancel(context.Background())
 		if hidden {
 			to.leave()

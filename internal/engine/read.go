@@ -335,6 +335,9 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 			if events, err = cursor.Next(ctx, events[:0]); err != nil {
 				break
 			}
+			if err = at.Served.ShowEvents(ctx, events); err != nil {
+				break
+			}
 			for _, event := range events {
 				if event.Entry != nil && !at.Served.shows(event.Entry) {
 					if event.Entry, err = at.Served.convert(ctx, event.Entry); err != nil {

@@ -29,7 +29,8 @@ type Served struct {
 	scope     *scope       // encodings and other values derived from its objects
 	records   *records     // shared by all forms: what stored records can be read as
 	fields    familyFields // of the stored form of a straight kind
-	broken    *broken      // objects that cannot be shown in this form
+	flights   *flights
+	broken    *broken // objects that cannot be shown in this form
 
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc
@@ -39,7 +40,7 @@ type Served struct {
 // newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
-	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, broken: &broken{}}
+	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}}
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {
 		s.stored = s

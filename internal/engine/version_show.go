@@ -22,6 +22,13 @@ func (s *Served) Show(ctx context.Context, e *watch.Entry) (*watch.Entry, error)
 	if s.shows(e) {
 		return e, nil
 	}
+	if s.Kind.straight() {
+		out, err := s.together(ctx, []*watch.Entry{e}, true)
+		if err != nil {
+			return nil, err
+		}
+		return out[0], nil
+	}
 	v, err := s.scope.make(s.scope.key(e, converted), func() (encoded, error) {
 		out, err := s.convert(ctx, e)
 		return encoded{entry: out}, err
@@ -35,12 +42,12 @@ func (s *Served) ShowAll(ctx context.Context, entries []*watch.Entry) ([]*watch.
 	if !s.Converts() || !slices.ContainsFunc(entries, func(e *watch.Entry) bool { return !s.shows(e) }) {
 		return entries, nil
 	}
+	if s.Kind.straight() { // a Converter says what is wrong, and asking it for each object may take long
+		return s.together(ctx, entries, false)
+	}
 	out, err := s.convertAll(ctx, entries)
 	if err == nil || ctx.Err() != nil {
 		return out, err
-	}
-	if s.Kind.straight() { // a Converter says what is wrong, and asking it again may take long
-		return nil, err
 	}
 	out = make([]*watch.Entry, 0, len(entries))
 	for _, e := range entries { // one by one, to find which object it is
@@ -87,6 +94,9 @@ func (s *Served) showEach(ctx context.Context, entries iter.Seq2[*watch.Entry, e
 
 // showKept is ShowAll with the encodings that are kept, and keeps what is asked for again.
 func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch.Entry, error) {
+	if s.Kind.straight() {
+		return s.together(ctx, entries, false)
+	}
 	out := slices.Clone(entries)
 	var missing []*watch.Entry
 	var at []int
@@ -117,7 +127,7 @@ func (s *Served) showKept(ctx context.Context, entries []*watch.Entry) ([]*watch
 
 // shows tells whether an entry is in the form of s as it is.
 func (s *Served) shows(e *watch.Entry) bool {
-	if !s.records.foreign.Load() {
+	if !s.records.foreign.Load() && !s.Kind.straight() {
 		return s.Kind.Stored == nil
 	}
 	if form := s.records.formOf(e); form != nil {
@@ -172,6 +182,9 @@ func (s *Served) convertAll(ctx context.Context, entries []*watch.Entry) ([]*wat
 		}
 		facts := e.Facts()
 		facts.Form = 0 // only what comes from a record has another
+		if s.Kind.straight() {
+			facts.Form = s.records.number(s.Kind)
+		}
 		out[at[n]] = watch.NewEntry(e.Key(), e.Revision(), bodyOf(object, &m), facts)
 	}
 	return out, nil

@@ -243,14 +243,13 @@ func TestVER_15_AnotherVersionIsStored(t *testing.T) {
 		require.Empty(t, p.take(), "nothing is converted for it")
 		require.Equal(t, first, get(t, e, potAt("v1", "x")))
 		require.Empty(t, p.take(), "the record is in this version")
-		require.Equal(t, int64(1), get(t, e, potAt("v3", "x"))["numv2"])
-		require.Equal(t, []string{"v1>v3"}, p.take(), "straight")
-
 		createPot(t, e, "v1", "y", `,"num":2`)
 		require.Equal(t, potGroup+"/v2", recorded(t, e, "y")["apiVersion"])
 		p.take()
 		require.Len(t, potList(t, e, "v3"), 2)
 		require.Equal(t, []string{"v1,v2>v3"}, p.take(), "one call for a stretch, whatever versions it has")
+		require.Equal(t, int64(1), get(t, e, potAt("v3", "x"))["numv2"])
+		require.Equal(t, []string{"v1>v3"}, p.take(), "straight")
 
 		_, err := merge(t.Context(), e, potAt("v1", "x"), `{}`)
 		require.NoError(t, err)

@@ -311,6 +311,11 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 				return err
 			}
 		}
+		if s.form.As != negotiate.PartialObjectMetadata {
+			if err := s.served.ShowEvents(s.ctx, s.events); err != nil {
+				return err
+			}
+		}
 		for i := range s.events {
 			if err := s.append(&s.events[i]); err != nil {
 				return err
