@@ -74,7 +74,10 @@ func (s serviceAccounts) Define(env registry.Env) (registry.Bundle, error) {
 	if s.tokens != nil {
 		k.Subresources = append(k.Subresources, s.token(env.GroupDomain))
 	}
-	return k.Define(env)
+	if !s.tokens.AcceptsLegacy() {
+		return k.Define(env)
+	}
+	return all{k, TrackLegacyTokens(s.tokens)}.Define(env)
 }
 
 // token is the subresource.

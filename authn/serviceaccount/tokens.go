@@ -87,6 +87,9 @@ func New(o Options) (*Tokens, error) {
 // Audiences returns the audiences of the server.
 func (t *Tokens) Audiences() []string { return slices.Clone(t.audiences) }
 
+// AcceptsLegacy reports whether tokens in Secrets are accepted and looked up.
+func (t *Tokens) AcceptsLegacy() bool { return t != nil && t.options.Legacy && !t.options.TrustLegacy }
+
 // Get returns an object of a server, as new as every write that was answered. The error is a NotFound if
 // there is none. It has the form of the method of [watch.Binding].
 type Get func(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*watch.Entry, error)

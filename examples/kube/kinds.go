@@ -102,7 +102,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	var later []registry.Hook // after the objects that a cluster has from its start
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
-		{roles},
+		{roles, kinds.TrackLegacyTokens(c.Tokens)},
 		admission(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
 	} {
 		for _, k := range area {

@@ -20,7 +20,7 @@ func healthNames() []string {
 		"poststarthook/priority-and-fairness-config-producer", "poststarthook/storage-object-count-tracker-hook",
 		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers", "poststarthook/crd-informer-synced",
 		"poststarthook/start-system-namespaces-controller",
-		"poststarthook/start-legacy-token-tracking-controller", "poststarthook/start-service-ip-repair-controllers",
+		"poststarthook/start-service-ip-repair-controllers",
 		"poststarthook/scheduling/bootstrap-system-priority-classes",
 		"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/aggregator-reload-proxy-client-cert",
 		"poststarthook/start-kube-aggregator-informers", "poststarthook/apiservice-status-local-available-controller",
