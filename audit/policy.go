@@ -47,7 +47,7 @@ type Rule struct {
 
 // Resources are resources of one API group.
 type Resources struct {
-	Group string `json:"group"` // "" for the core group
+	Group string `json:"group"` // "" for the core group, "*" for every group
 
 	// Resources have the forms "pods", "pods/log", "pods/*" and "*/scale"; "*" is all of them. None
 	// stands for all too.
@@ -130,7 +130,7 @@ func (r Rule) check(f status.Field) {
 	}
 	for i, res := range r.Resources {
 		at := f.Child("resources").Index(i)
-		if res.Group != "" {
+		if res.Group != "" && res.Group != "*" {
 			if why := meta.CheckDNSSubdomain(res.Group); why != "" {
 				at.Child("group").Invalid(res.Group, why)
 			}

@@ -170,7 +170,7 @@ func dumbMatch(r audit.Rule, a authz.Attributes) bool {
 		named := res.ResourceNames == nil || has(res.ResourceNames, a.Name)
 		listed := res.Resources == nil || has(res.Resources, "*") || has(res.Resources, full) || has(res.Resources, a.Resource+"/*") ||
 			a.Subresource != "" && has(res.Resources, "*/"+a.Subresource)
-		matched = matched || res.Group == a.Group && named && listed
+		matched = matched || (res.Group == a.Group || res.Group == "*") && named && listed
 	}
 	return matched
 }
@@ -197,7 +197,7 @@ func TestAUD_31_RandomPoliciesAgreeWithADumbEvaluator(t *testing.T) {
 			} else {
 				r.Namespaces = some("", "x", "y")
 				for range rnd.IntN(3) {
-					res := audit.Resources{Group: pick("", "apps"), Resources: some("pods", "pods/log", "pods/*", "*/log", "*", "sets")}
+					res := audit.Resources{Group: pick("", "apps", "*"), Resources: some("pods", "pods/log", "pods/*", "*/log", "*", "sets")}
 					if res.Resources != nil {
 						res.ResourceNames = some("n", "m")
 					}

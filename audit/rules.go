@@ -101,7 +101,7 @@ func (c *compiled) matchesResource(a *authz.Attributes) bool {
 	return false
 }
 
-// resources are the resources of one group that a rule matches.
+// resources are the resources of one group, or of all, that a rule matches.
 type resources struct {
 	group    string
 	all      bool
@@ -127,7 +127,7 @@ func compileResources(r Resources) resources {
 }
 
 func (r *resources) match(a *authz.Attributes) bool {
-	if r.group != a.Group || len(r.names) > 0 && !slices.Contains(r.names, a.Name) {
+	if r.group != a.Group && r.group != "*" || len(r.names) > 0 && !slices.Contains(r.names, a.Name) {
 		return false
 	}
 	return r.all || slices.ContainsFunc(r.patterns, func(p resourcePattern) bool { return p.match(a) })
