@@ -32,6 +32,7 @@ type Kind struct {
 	Patches []meta.PatchType
 
 	base         *Kind // the stored form; may be the kind itself
+	unknown      bool  // records are in this form, and nobody has described it; see records.stray
 	rules        rules
 	layout       *table.Layout
 	fingerprint  uint64      // of what records look like: of schema, version and kind

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,13 +31,15 @@ func (r *Kind) recordFingerprint() uint64 {
 // records knows the forms in which the records of one resource may have been written: those it is served in, and those it was
 // served in since the engine has started. A form keeps its place, which is what entries know it by.
 type records struct {
-	known   atomic.Pointer[[]*Kind]
-	foreign atomic.Bool // some entry was made of a record in another form than the stored one
+	learning sync.Mutex
+	known    atomic.Pointer[[]*Kind]
+	foreign  atomic.Bool // some entry was made of a record in another form than the stored one
 }
 
-// learn adds a form, or puts it in the place of the one with its name, which it returns. It is called by one goroutine at a
-// time.
+// learn adds a form, or puts it in the place of the one with its name, which it returns.
 func (k *records) learn(r *Kind) (before *Kind) {
+	k.learning.Lock()
+	defer k.learning.Unlock()
 	var next []*Kind
 	if have := k.known.Load(); have != nil {
 		next = slices.Clone(*have)

@@ -194,6 +194,11 @@ func (s *Served) convertAll(ctx context.Context, entries []*watch.Entry) ([]*wat
 // of one form are converted together: to the stored form, and from there to that of s.
 func (s *Served) bring(ctx context.Context, trees []registry.Tree, written func(i int) *Kind) error {
 	if s.Kind.straight() {
+		for i := range trees {
+			if form := written(i); form != nil && form.unknown {
+				return unconvertible(fmt.Errorf("request to convert CR from an invalid group/version: %s", form.APIVersion()))
+			}
+		}
 		out, err := straightTo(ctx, s.Kind.Resource, trees)
 		copy(trees, out)
 		return err

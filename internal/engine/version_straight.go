@@ -125,7 +125,7 @@ func relabelled(metadata, converted any) (map[string]any, error) {
 func (s *Served) refreshStraight(rec record) (*Kind, []byte, *staleRecord, error) {
 	known := *s.records.known.Load()
 	for _, form := range known {
-		if form.fingerprint == rec.fingerprint {
+		if form.fingerprint == rec.fingerprint && !form.unknown {
 			return form, rec.object, nil, nil
 		}
 	}
@@ -133,13 +133,18 @@ func (s *Served) refreshStraight(rec record) (*Kind, []byte, *staleRecord, error
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if at := slices.IndexFunc(known, func(form *Kind) bool { return form.partial == rec.fingerprint }); at >= 0 {
+	if at := slices.IndexFunc(known, func(form *Kind) bool { return form.partial == rec.fingerprint && !form.unknown }); at >= 0 {
 		out, err := json.AppendTree(make([]byte, 0, len(rec.object)+64), known[at].Schema.Default(t))
 		return known[at], out, nil, err
 	}
 	form, err := s.records.form(t)
 	if err != nil {
-		return nil, nil, nil, err
+		if form, err = s.records.stray(s.stored.Kind, t); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if form.unknown {
+		return form, rec.object, nil, nil
 	}
 	t, _ = form.refresh(t)
 	out, err := json.AppendTree(make([]byte, 0, len(rec.object)), t)
@@ -147,6 +152,31 @@ func (s *Served) refreshStraight(rec record) (*Kind, []byte, *staleRecord, error
 		return form, rec.object, nil, err
 	}
 	return form, out, &staleRecord{foreign: !form.sameForm(s.stored.Kind)}, nil
+}
+
+// stray makes a form of the version that a record is in, which the kind does not have any more. Such
+// an object can be deleted and collected, and its metadata read. Nothing converts it.
+func (k *records) stray(base *Kind, t registry.Tree) (*Kind, error) {
+	gv, err := meta.ParseGroupVersion(tree.Text(t, "apiVersion"))
+	if err != nil {
+		return nil, err
+	}
+	r := *base.Resource
+	r.Group, r.Version, r.Names.Kind = gv.Group, gv.Version, tree.Text(t, "kind")
+	r.Stored, r.Converter = &registry.Conversion{Resource: base.Resource}, nil
+	form := &Kind{Resource: &r, base: base, unknown: true}
+	k.learnStray(form)
+	return form, nil
+}
+
+// learnStray adds a form, unless there is one with its name.
+func (k *records) learnStray(form *Kind) {
+	k.learning.Lock()
+	defer k.learning.Unlock()
+	if k.place(form) < 0 {
+		next := append(slices.Clone(*k.known.Load()), form)
+		k.known.Store(&next)
+	}
 }
 
 // scanStraight is Served.scanForm for a straight kind. The fields are those that any form can be

@@ -434,6 +434,44 @@ func TestVER_15_AChangedSchemaOfAStraightKind(t *testing.T) {
 	})
 }
 
+// Records in a version that the kind does not have any more do not keep it from being served. They
+// cannot be read, and go as others do.
+func TestVER_15_RecordsInAVersionThatIsGone(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		p := &potter{}
+		e := start(t, b, nil)
+		require.NoError(t, e.Install(t.Context(), pots(t, p, "v1", "v2")...))
+		for _, name := range []string{"x", "y", "z"} {
+			createPot(t, e, "v1", name, `,"num":1`)
+		}
+		again := start(t, b, nil)
+		require.NoError(t, again.Install(t.Context(), pots(t, p, "v2", "v3")...))
+		const want = "request to convert CR from an invalid group/version: pots.example.dev/v1"
+		_, err := again.Get(t.Context(), potAt("v2", "x"), registry.ListRequest{})
+		require.EqualError(t, err, want)
+		_, err = merge(t.Context(), again, potAt("v3", "x"), `{}`)
+		require.EqualError(t, err, want)
+		_, err = again.Delete(t.Context(), potAt("v2", "x"), registry.DeleteOptions{})
+		require.EqualError(t, err, want)
+		l, err := again.List(t.Context(), potAt("v2", ""), registry.ListRequest{})
+		require.NoError(t, err)
+		for _, err := range l.Items {
+			require.EqualError(t, err, want)
+		}
+		_, err = again.Get(t.Context(), potAt("v2", "x"), registry.ListRequest{MetadataOnly: true})
+		require.NoError(t, err)
+		_, err = again.Delete(t.Context(), potAt("v2", "x"), registry.DeleteOptions{MetadataOnly: true})
+		require.NoError(t, err)
+		_, err = again.Delete(t.Context(), potAt("v2", "y"), registry.DeleteOptions{MetadataOnly: true, Propagation: meta.DeletePropagationForeground})
+		require.NoError(t, err)
+		require.Equal(t, potGroup+"/v1", recorded(t, again, "y")["apiVersion"])
+
+		repot(t, again, pots(t, p, "v2", "v3", "v1"))
+		require.Equal(t, int64(1), get(t, again, potAt("v3", "z"))["numv2"])
+		require.Len(t, potList(t, again, "v1"), 2)
+	})
+}
+
 // A replacement needs the same policy, and all forms are listed.
 func TestWhatCannotReplaceAStraightKind(t *testing.T) {
 	p := &potter{}
