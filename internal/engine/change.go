@@ -275,7 +275,7 @@ func (c *change) compile(coming []description) error {
 		}
 		one := c.engine.newServed(kind, base)
 		if d.have != nil {
-			c.replaces[one] = d.have
+			c.replaces[one], one.late = d.have, d.have.late
 		}
 		if d.hidden {
 			one.leave()

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -31,6 +32,7 @@ type Served struct {
 	fields    familyFields // of the stored form of a straight kind
 	flights   *flights
 	broken    *broken // objects that cannot be shown in this form
+	late      bool    // it was added to an engine that served others already
 
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc
@@ -41,6 +43,7 @@ type Served struct {
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
 	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}}
+	s.late = e.Set().generation > emptyGeneration
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {
 		s.stored = s
@@ -68,7 +71,7 @@ func (s *Served) Ended() context.Context { return s.present }
 type Set struct {
 	generation uint64
 	groups     shardedMap[string, *Group] // of what clients can ask for, by name
-	sorted     func() []*Group            // groups in the order of names
+	sorted     func() []*Group            // groups in the order of listings
 	named      shardedMap[meta.GroupVersionResource, member]
 	kinds      shardedMap[meta.GroupVersionKind, *Served] // every one
 	families   shardedMap[string, *family]                // by storage name
@@ -94,12 +97,28 @@ type Group struct {
 	Versions []*Version // the preferred one first (VER-18)
 }
 
+// late reports whether everything in the group came later than the first kinds of the engine.
+func (g *Group) late() bool {
+	for _, v := range g.Versions {
+		for _, one := range v.Kinds {
+			if !one.late {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Version is the part of one version of a group that clients can ask for. While nothing in it
 // changes, it is the same value in every set.
 type Version struct {
 	Group, Version string
 	Kinds          []*Served // by plural name
 }
+
+// emptyGeneration is the generation of the set that an engine begins with. The first change installs
+// the kinds of the program.
+const emptyGeneration = 1
 
 // Generation counts the changes of the server's set. Caches of derived documents use it to know
 // when to start again.
@@ -123,7 +142,9 @@ func (s *Set) Visible(one *Served) bool {
 	return ok && !m.hidden && m.Served == one
 }
 
-// Groups returns the groups that clients can ask for, by name. The caller must not change the slice.
+// Groups returns the groups that clients can ask for: those that were installed first, with the
+// server, before those that came later, and otherwise by name. Clients that find a word in several groups take the
+// first, so nobody can take over a word of the program. The caller must not change the slice.
 // The set sorts them when it is first asked, because most sets are replaced before that.
 func (s *Set) Groups() []*Group { return s.sorted() }
 
@@ -133,7 +154,7 @@ func (s *Set) ServesGroup(name string) bool {
 	return ok
 }
 
-// All returns the resources that clients can ask for, ordered by group, version (VER-18) and plural
+// All returns the resources that clients can ask for, in the order of Groups, version (VER-18) and plural
 // name.
 func (s *Set) All() []*Served {
 	var all []*Served
@@ -212,7 +233,13 @@ func (e *setEdit) done() *Set {
 		for _, g := range next.groups.all() {
 			all = append(all, g)
 		}
-		slices.SortFunc(all, func(a, b *Group) int { return strings.Compare(a.Name, b.Name) })
+		late := make(map[*Group]bool, len(all))
+		for _, g := range all {
+			late[g] = g.late()
+		}
+		slices.SortFunc(all, func(a, b *Group) int {
+			return cmp.Or(boolInt(late[a])-boolInt(late[b]), strings.Compare(a.Name, b.Name))
+		})
 		return all
 	})
 	next.named, next.kinds, next.families, next.words = e.named.next, e.kinds.next, e.families.next, e.words.next
