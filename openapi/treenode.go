@@ -311,8 +311,12 @@ func (n *node) finish() {
 // reason says what keeps the node, or one in it, from the form of a structural schema.
 func (n *node) reason() string {
 	for _, k := range []struct{ keyword, name string }{
-		{"id", "id"}, {"$schema", "schema"}, {"$ref", "$ref"}, {"patternProperties", "patternProperties"},
-		{"dependencies", "dependencies"}, {"definitions", "definitions"},
+		{"id", "id"},
+		{"$schema", "schema"},
+		{"$ref", "$ref"},
+		{"patternProperties", "patternProperties"},
+		{"dependencies", "dependencies"},
+		{"definitions", "definitions"},
 	} {
 		if members, ok := n.tree[k.keyword].(map[string]any); n.says(k.keyword) && (!ok || len(members) > 0) {
 			return fmt.Sprintf("OpenAPIV3Schema '%s' is not supported", k.name)
