@@ -32,6 +32,7 @@ const (
 // the rest: one for each step, 10 for a list and 30 for a map that is written down, a tenth for each
 // character that is read.
 type costs struct {
+	prices Prices
 	shapes *shapes
 	root   *openapi.Schema // what self is
 }
@@ -81,6 +82,10 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 	if times, ok := reads(function, overload); ok {
 		return fixed(read(args[0], times))
 	}
+	if isRegex(function) && len(args) > 1 {
+		text, pattern := textSizes(args)
+		return fixed(c.prices.Regex(pattern, text))
+	}
 	switch function {
 	case "ip", "check":
 		if function == "check" {
@@ -93,17 +98,15 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(read(args[0], 1))
 	case "join":
 		return fixed(read(result, 2))
-	case "find", "findAll":
-		if len(args) > 1 {
-			return fixed(regexCost(sizeOf(args[0]), sizeOf(args[1])))
-		}
+	case priced:
+		return fixed(c.prices.surcharge())
 	case "containsIP", "containsCIDR":
 		if len(args) > 1 {
 			return fixed(containsCost(function, overload, args))
 		}
 	case "validate":
 		if f, ok := args[0].(*formatValue); ok && len(args) > 1 {
-			return fixed(regexCost(sizeOf(args[1]), f.data.pattern))
+			return fixed(KubernetesPrices().Regex(f.data.pattern, sizeOf(args[1])))
 		}
 	case "_==_":
 		if isExtension(args[0]) {
@@ -114,12 +117,6 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(1)
 	}
 	return nil
-}
-
-// regexCost is the product of what it costs to read a text and to follow a pattern. An empty text
-// counts as one character.
-func regexCost(text, pattern uint64) uint64 {
-	return uint64(math.Ceil((1+float64(text))*perCharacter)) * uint64(math.Ceil(float64(pattern)*common.RegexStringLengthCostFactor))
 }
 
 func containsCost(function, overload string, args []ref.Val) uint64 {
@@ -211,13 +208,11 @@ func (c *costs) EstimateCallCost(function, overload string, target *checker.AstN
 		if target != nil {
 			return c.estimateJoin(*target, args)
 		}
-	case "find", "findAll":
-		if target != nil && len(args) > 0 {
-			text := c.size(*target)
-			cost := text.Add(checker.FixedSizeEstimate(1)).MultiplyByCostFactor(perCharacter).
-				Multiply(c.size(args[0]).MultiplyByCostFactor(common.RegexStringLengthCostFactor))
-			return &checker.CallEstimate{CostEstimate: cost, ResultSize: &checker.SizeEstimate{Max: text.Max}}
-		}
+	case "matches", "find", "findAll":
+		return c.estimateRegex(function, target, args)
+	case priced:
+		size := c.size(args[0])
+		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(c.prices.surcharge()), ResultSize: &size}
 	case "containsIP", "containsCIDR":
 		if len(args) > 0 {
 			return c.estimateContains(function, overload, args[0])
@@ -302,6 +297,30 @@ func (c *costs) estimateReplace(text, old, replacement checker.SizeEstimate) *ch
 	}
 	size := count.Multiply(replacement).Add(kept)
 	return &checker.CallEstimate{CostEstimate: text.MultiplyByCostFactor(2 * perCharacter), ResultSize: &size}
+}
+
+// estimateRegex bounds the price of matching. The language has an estimate for matches, which is
+// Kubernetes'.
+func (c *costs) estimateRegex(function string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+	if function == "matches" && c.prices.kubernetes {
+		return nil
+	}
+	if target != nil {
+		args = append([]checker.AstNode{*target}, args...)
+	}
+	if len(args) < 2 {
+		return nil
+	}
+	text, pattern := c.size(args[0]), c.size(args[1])
+	out := &checker.CallEstimate{CostEstimate: text.MultiplyByCost(pattern.AsCost())}
+	if c.prices.kubernetes {
+		out.CostEstimate = text.Add(checker.FixedSizeEstimate(1)).MultiplyByCostFactor(perCharacter).
+			Multiply(pattern.MultiplyByCostFactor(common.RegexStringLengthCostFactor))
+	}
+	if function != "matches" {
+		out.ResultSize = &checker.SizeEstimate{Max: text.Max}
+	}
+	return out
 }
 
 // saturated returns n+1, or the largest number.

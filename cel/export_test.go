@@ -24,10 +24,10 @@ const BoundMargin = boundMargin
 
 // Ask evaluates an expression on an object as a rule at the root of its schema, with counting and
 // without.
-func Ask(ctx context.Context, schema *openapi.Schema, object map[string]any, rule string) (counted, plain Asked) {
+func Ask(ctx context.Context, schema *openapi.Schema, object map[string]any, rule string, p Prices) (counted, plain Asked) {
 	own := *schema
 	own.Rules = []openapi.Rule{{Rule: rule}}
-	rules, problems := CompileRules(&own, RuleOptions{Stored: true})
+	rules, problems := CompileRules(&own, RuleOptions{Stored: true, Prices: p})
 	if len(problems) > 0 {
 		counted.Problem = problems[0].Detail
 		return counted, counted

@@ -67,7 +67,7 @@ func TestCEL_10_11_16_18_19_27_AsKubernetes(t *testing.T) {
 	schema, object, lines := answers(t)
 	require.Greater(t, len(lines), 2500)
 	for _, want := range lines {
-		counted, plain := cel.Ask(t.Context(), schema, object, want.Rule)
+		counted, plain := cel.Ask(t.Context(), schema, object, want.Rule, cel.KubernetesPrices())
 		require.Equal(t, counted.Result, plain.Result, "%s: without counting", want.Rule)
 		got := recorded{Rule: want.Rule, Problem: counted.Problem, Result: counted.Result, Most: counted.Most, Cost: counted.Cost}
 		got.Problem = strings.ReplaceAll(got.Problem, "@self", "self")
@@ -84,6 +84,43 @@ func TestCEL_10_11_16_18_19_27_AsKubernetes(t *testing.T) {
 		require.Equal(t, want, got)
 		if !plain.Counted {
 			require.LessOrEqual(t, counted.Cost, cel.BoundMargin*max(counted.Most, 1), "%s: the bound is one", want.Rule)
+		}
+	}
+}
+
+// The documentation's prices are higher for lists and patterns, and change no result.
+func TestCEL_21_LIM_14_Prices(t *testing.T) {
+	var document cel.Prices
+	kubernetes := cel.KubernetesPrices()
+	require.Equal(t, []uint64{1, 40, 35}, []uint64{document.Comparison(), document.ListLiteral(), document.Regex(5, 7)})
+	require.Equal(t, []uint64{1, 10, 2}, []uint64{kubernetes.Comparison(), kubernetes.ListLiteral(), kubernetes.Regex(5, 7)})
+
+	schema, object, lines := answers(t)
+	for _, c := range []struct {
+		rule                 string
+		document, kubernetes uint64
+	}{
+		{"1 == 1", 1, 1},
+		{"[1, 2] == [1]", 81, 21},
+		{"[[1], [2]].size() == 2", 122, 32},
+		{"[1].all(i, [i].size() == 1)", 87, 27},
+		{"[1].map(i, i) == [1]", 105, 45}, // the macro's own lists are not written down
+		{"'aaaaaaa'.matches('aaaaa')", 35, 2},
+		{"'aaaaaaa'.find('aaaaa') == 'x'", 36, 3},
+		{"'a' in ['a', 'b']", 42, 12},
+		{"'a' in []", 10, 10},
+	} {
+		d, _ := cel.Ask(t.Context(), schema, object, c.rule, document)
+		k, _ := cel.Ask(t.Context(), schema, object, c.rule, kubernetes)
+		require.Equal(t, []uint64{c.document, c.kubernetes}, []uint64{d.Most, k.Most}, c.rule)
+		require.Equal(t, d.Result, k.Result, c.rule)
+		require.LessOrEqual(t, d.Cost, d.Most, c.rule)
+		require.GreaterOrEqual(t, d.Cost, k.Cost, c.rule)
+	}
+	for _, l := range lines {
+		if got, _ := cel.Ask(t.Context(), schema, object, l.Rule, document); !otherResult.MatchString(l.Rule) {
+			require.Equal(t, l.Result, got.Result, l.Rule)
+			require.Equal(t, l.Problem, strings.ReplaceAll(got.Problem, "@self", "self"), l.Rule)
 		}
 	}
 }

@@ -33,6 +33,7 @@ func libraries() []library {
 			celgo.ParserExpressionSizeLimit(MaxExpressionLength),
 			celgo.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 			celgo.CustomTypeAdapter(types.DefaultTypeAdapter),
+			pricedFunction(),
 		}},
 		{since: 28, options: []celgo.EnvOption{
 			celgo.CrossTypeNumericComparisons(true),

@@ -33,6 +33,9 @@ type RuleOptions struct {
 	// limits apply to its estimated costs.
 	Stored bool
 
+	// Prices are the prices of the parts of expressions.
+	Prices Prices
+
 	// Path is the position of the schema in its document, such as
 	// "spec.validation.openAPIV3Schema". The paths of all problems begin with it.
 	Path string
@@ -342,7 +345,7 @@ func (s *scope) env(c *compiler, known, optional bool) (*celgo.Env, error) {
 // compileRules compiles the rules of one schema and adds up what they can cost.
 func (c *compiler) compileRules(n *node, p place) {
 	sh := newShapes(c.base.CELTypeProvider())
-	s := scope{shapes: sh, costs: &costs{shapes: sh, root: n.schema}, made: map[scopeKey]*celgo.Env{}}
+	s := scope{shapes: sh, costs: &costs{prices: c.options.Prices, shapes: sh, root: n.schema}, made: map[scopeKey]*celgo.Env{}}
 	if !sh.isReachable(n.schema) {
 		c.fail(meta.CauseInternalError, p.at.Child("x-kubernetes-validations"), nil,
 			"internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")
@@ -403,7 +406,11 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 	if err != nil {
 		return nil, err.Error()
 	}
-	ast, issues := env.Compile(text)
+	ast, issues := env.Parse(text)
+	if issues == nil || issues.Err() == nil {
+		c.options.Prices.mark(ast)
+		ast, issues = env.Check(ast)
+	}
 	switch {
 	case issues != nil && issues.Err() != nil:
 		return nil, what + "compilation failed: " + issues.String()
