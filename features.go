@@ -63,6 +63,12 @@ type Kubernetes struct {
 	// body before it looks at it. By default the answer is 422 and names every such field. A patch
 	// that makes such a value is 422 in both cases.
 	WrongTypeIsBadRequest bool
+
+	// ExpressionPrices counts what rules in schemas cost with the prices of kube-apiserver, so that
+	// it accepts the same rules. By default the prices are those of the API's documentation, which
+	// are higher for patterns and for lists.
+	// Source: READ-22.
+	ExpressionPrices bool
 }
 
 func (k Kubernetes) apply(c *config) error {

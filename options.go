@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
@@ -90,6 +91,7 @@ func (c *config) engine() engine.Config {
 		ResetByEmptyList: c.kubernetes.ResetByEmptyList,
 
 		WrongTypeIsBadRequest: c.kubernetes.WrongTypeIsBadRequest,
+		Prices:                c.prices(),
 		History:               c.watches.History,
 		LogBytes:              c.watches.LogBytes,
 		Migration:             engine.Migration(c.housekeeping.Migration),
@@ -97,6 +99,14 @@ func (c *config) engine() engine.Config {
 		Rand:                  c.sources.Rand,
 		Logger:                c.log,
 	}
+}
+
+// prices are what expressions cost.
+func (c *config) prices() cel.Prices {
+	if c.kubernetes.ExpressionPrices {
+		return cel.KubernetesPrices()
+	}
+	return cel.Prices{}
 }
 
 // Serve adds kinds. A server serves only the kinds that it is given; kinds.ControlPlane() adds the

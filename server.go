@@ -13,6 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -172,7 +173,10 @@ func (s *Server) build() error {
 
 // env returns what definitions may know about the server.
 func (s *Server) env(domain string) registry.Env {
-	return registry.Env{GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay}
+	return registry.Env{
+		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
+		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices()},
+	}
 }
 
 // define asks every definition for its bundle, and reports all that cannot be served.

@@ -15,12 +15,16 @@
 // Values are decoded JSON: bool, int64, float64, string, nil, []any and map[string]any, and beside
 // them []string and map[string][]string.
 //
+// [CompileRules] compiles the rules in a schema (x-kubernetes-validations), which see an object as
+// self and what it replaces as oldSelf. [Rules] evaluate them on each write. Rules have Kubernetes'
+// libraries, by release, and budgets of their own.
+//
 // Expressions are written by administrators. The budget bounds what an expression costs on the data
 // of a client. A single call such as replace can still allocate the product of the sizes of its
 // arguments before its cost is counted, so callers must bound the size of values.
 //
-// The functions are those of the language, optional values, macros with two variables, and the
-// extension libraries for strings, lists and sets, each in a fixed version. Kubernetes' own
-// libraries (URLs, quantities, IP addresses, versions) are not available yet.
+// The functions of an Environment are those of the language, optional values, macros with two
+// variables, and the extension libraries for strings, lists and sets, each in a fixed version. Only
+// rules have Kubernetes' own libraries: URLs, quantities, addresses, patterns, formats, versions.
 // Source: AUTHNCFG-44, AUTHNCFG-45.
 package cel

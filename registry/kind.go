@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -342,6 +343,9 @@ type Env struct {
 	// Overlay says what the tags of Go types do not, where the types cannot be edited, as those of
 	// k8s.io/api: how lists merge, defaults, what is required.
 	Overlay *openapi.Overlay
+
+	// Expressions says how rules in schemas are compiled: for which release, and at which prices.
+	Expressions cel.RuleOptions
 
 	// Types holds what was made of the Go types of kinds, so a type that occurs in many of them is read
 	// once. Nil means that this definition shares nothing.

@@ -50,7 +50,7 @@ var operands = map[string][]string{
 var patterns = []string{
 	// the language
 	"{N} == {N}", "{N} != {N}", "{N} < {N}", "{N} <= {N}", "{N} > {N}", "{N} >= {N}", "{N} + {N} > 0", "{N} - {N} < 5", "{N} * {N} == 7", "{N} / {N} == 1", "{N} % {N} == 0", "-{N} < 0",
-	"{F} == {F}", "{F} < {N}", "{F} + {F} > 0.0", "{N} == {F}", "int({F}) == 1", "double({N}) > 1.0", "uint({N}) == 1u", "string({N}) == '7'", "{F} / 0.0 > 1.0", "{N} in {I}", "{N} / 0 == 1",
+	"{F} == {F}", "{F} < {N}", "{F} + {F} > 0.0", "{N} == {F}", "int({F}) == 1", "double({N}) > 1.0", "uint({N}) == 1u", "string({N}) == '7'", "'was ' + string({N}) != ''", "{F} / 0.0 > 1.0", "{N} in {I}", "{N} / 0 == 1",
 	"{S} == {S}", "{S} < {S}", "{S} + {S} != 'x'", "{S} in {L}", "{S} in self.m", "size({S}) > 2", "{S}.contains('l')", "{S}.startsWith('a')", "{S}.endsWith({S})", "{S}.matches({R})", "bytes({S}) == {Y}",
 	"{B} && {B}", "{B} || {B}", "!{B}", "{B} ? {B} : {B}", "{L} == {L}", "{L} + {L} == ['a']", "{L}[0] == 'a'", "{L}[5] == 'a'", "size({L}) == 2", "{M} == {M}", "size(self.m) == 1", "{D} == {D}", "{D} < {D}", "{D} + {D} > {D}",
 	"{T} == {T}", "{T} < {T}", "{T} + {D} > {T}", "{T} - {T} > {D}", "{T}.getFullYear() == 2020", "{T}.getMonth() == 0", "{T}.getDayOfWeek('America/New_York') == 4", "{T}.getHours() == 3", "{D}.getSeconds() == 90", "string({T}) != ''", "string({D}) == '90s'",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -46,6 +47,9 @@ type Config struct {
 	// type, as kube-apiserver does for kinds with a Go type. By default the answer is 422 with
 	// every such field.
 	WrongTypeIsBadRequest bool
+
+	// Prices are what the rules in schemas cost.
+	Prices cel.Prices
 
 	// Serves selects the resources that clients can ask for (VER-06). A resource that it excludes
 	// is kept, as with Resource.Unserved. Nil serves every resource that is not optional. It is

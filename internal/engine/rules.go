@@ -50,8 +50,8 @@ func (r rules) behind(form rules) rules {
 
 // compileRules compiles the expressions of a kind's schema. Those of a kind without Go type come
 // from a document that was accepted when it was written: they are not judged again.
-func compileRules(r *registry.Resource) (*cel.Rules, error) {
-	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil})
+func compileRules(r *registry.Resource, prices cel.Prices) (*cel.Rules, error) {
+	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil, Prices: prices})
 	if len(problems) == 0 {
 		return compiled, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/status"
@@ -16,13 +17,14 @@ import (
 type hoisted struct {
 	c, old *CustomResourceDefinition // old may be nil
 	f      *status.Fields
+	rules  cel.RuleOptions
 	trees  []map[string]any // the schema documents of the versions, nil for none
 
 	schema, subresources, columns, selectable bool // the same in all versions
 }
 
-func hoistedOf(c, old *CustomResourceDefinition, f *status.Fields) *hoisted {
-	h := &hoisted{c: c, old: old, f: f, trees: schemaTrees(c)}
+func hoistedOf(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) *hoisted {
+	h := &hoisted{c: c, old: old, f: f, rules: rules, trees: schemaTrees(c)}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -208,6 +210,38 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	if h.old != nil {
 		reader.Stored = openapi.Breaches(schemaTrees(h.old)...)
 	}
-	_, problems := reader.Read(document)
+	schema, problems := reader.Read(document)
+	if h.f.Add(problems...); len(problems) == 0 {
+		h.validateRules(schema, reader.Position)
+	}
+}
+
+// validateRules compiles the rules of a schema. Expressions that the stored definition has already
+// may use libraries that are newer than the server's release, as after a rollback.
+//
+// Source: CRD-12, CRD-13, CEL-24, CEL-25.
+func (h *hoisted) validateRules(schema *openapi.Schema, position string) {
+	stored := map[string]bool{}
+	if h.old != nil {
+		for _, document := range schemaTrees(h.old) {
+			eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
+		}
+	}
+	o := h.rules
+	o.Path, o.Known = position, func(expression string) bool { return stored[expression] }
+	_, problems := cel.CompileRules(schema, o)
 	h.f.Add(problems...)
+}
+
+// noteExpressions notes the expressions in the rules of a node.
+func noteExpressions(node map[string]any, expressions map[string]bool) {
+	rules, _ := node["x-kubernetes-validations"].([]any)
+	for _, r := range rules {
+		rule, _ := r.(map[string]any)
+		for _, keyword := range []string{"rule", "messageExpression"} {
+			if text, ok := rule[keyword].(string); ok {
+				expressions[text] = true
+			}
+		}
+	}
 }

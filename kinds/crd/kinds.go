@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"maps"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // Kinds serves CustomResourceDefinition, version v1 of the group apiextensions.{domain}, and the kinds
@@ -36,7 +38,12 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 		Names: registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
 		Doc:   "A CustomResourceDefinition adds a kind to the server.",
 		Rules: registry.Rules[CustomResourceDefinition]{
-			ValidateCreate: validateNew, ValidateUpdate: validateChange,
+			ValidateCreate: func(ctx context.Context, c *CustomResourceDefinition, f *status.Fields) {
+				validateNew(ctx, c, env.Expressions, f)
+			},
+			ValidateUpdate: func(ctx context.Context, c, old *CustomResourceDefinition, f *status.Fields) {
+				validateChange(ctx, c, old, env.Expressions, f)
+			},
 		},
 		Writes: registry.WriteRules{RequireVersion: true},
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
@@ -77,22 +78,22 @@ func noteStoredVersion(ctx context.Context, t, _ registry.Tree) (registry.Tree, 
 }
 
 // validateNew validates a new definition and warns of formats that nobody checks.
-func validateNew(ctx context.Context, c *CustomResourceDefinition, f *status.Fields) {
+func validateNew(ctx context.Context, c *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
 	found := f.Len()
-	validate(c, nil, f)
+	validate(c, nil, rules, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, c, nil)
 	}
 }
 
 // validateChange validates a changed definition, and warns of formats that it did not have before.
-func validateChange(ctx context.Context, c, old *CustomResourceDefinition, f *status.Fields) {
+func validateChange(ctx context.Context, c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
 	if registry.SubresourceFrom(ctx) != "" {
 		validateStatus(c, f)
 		return
 	}
 	found := f.Len()
-	validate(c, old, f)
+	validate(c, old, rules, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, c, old)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -22,11 +23,11 @@ const approvalAnnotation = "api-approved.kubernetes.io"
 // See hoisted.
 //
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
-func validate(c, old *CustomResourceDefinition, f *status.Fields) {
+func validate(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
 	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
-	validateSpec(c, old, f)
+	validateSpec(c, old, rules, f)
 	if old != nil {
 		validateImmutable(c, old, f)
 	}
@@ -44,11 +45,11 @@ func validateStatus(c *CustomResourceDefinition, f *status.Fields) {
 	validateNames(&c.Status.AcceptedNames, f.At("status", "acceptedNames"))
 }
 
-func validateSpec(c, old *CustomResourceDefinition, f *status.Fields) {
+func validateSpec(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
-	h := hoistedOf(c, old, f)
+	h := hoistedOf(c, old, rules, f)
 	validateSchemasExist(c, old, h, at)
 	validateVersions(c, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))

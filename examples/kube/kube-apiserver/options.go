@@ -277,6 +277,7 @@ func (o *options) settings() []kindwright.Option {
 		RuntimeConfig: strings.Join(o.libraryVersions, ","),
 
 		WrongTypeIsBadRequest: true,
+		ExpressionPrices:      true,
 	}
 	like.EmulatedVersion = o.release()
 	return []kindwright.Option{

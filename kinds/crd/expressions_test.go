@@ -1,0 +1,87 @@
+package crd_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds/crd"
+)
+
+// ruled is the schema of shirts with a rule for the spec.
+func ruled(rules ...any) map[string]any {
+	spec := object(map[string]any{
+		"color": map[string]any{"type": "string"}, "size": map[string]any{"type": "integer"},
+		"tags": map[string]any{"type": "array", "items": map[string]any{"type": "string"}},
+	})
+	spec["x-kubernetes-validations"] = rules
+	return object(map[string]any{"spec": spec})
+}
+
+func rule(expression string, more ...any) map[string]any {
+	out := map[string]any{"rule": expression}
+	for i := 0; i < len(more); i += 2 {
+		out[more[i].(string)] = more[i+1]
+	}
+	return out
+}
+
+func TestCRD_12_RulesApplyToObjects(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(
+		rule("self.color != 'red' || self.size < 3", "message", "red shirts are small", "fieldPath", ".size"),
+		rule("self.size >= oldSelf.size", "messageExpression", "'was ' + oldSelf.color", "reason", "FieldValueForbidden"),
+	))}}))
+	const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	shirt := func(color string, size string, more string) string {
+		return `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"` + more + `},"spec":{"color":"` + color + `","size":` + size + `}}`
+	}
+	code, answer := call(t, srv, "POST", path, shirt("red", "5", ""))
+	require.Equal(t, 422, code)
+	require.Equal(t, `Shirt.shop.example.com "a" is invalid: spec.size: Invalid value: red shirts are small`, answer["message"])
+	code, answer = call(t, srv, "POST", path, shirt("red", "2", ""))
+	require.Equal(t, 201, code, "%v", answer)
+	more := `,"resourceVersion":"` + answer["metadata"].(map[string]any)["resourceVersion"].(string) + `"`
+	code, answer = call(t, srv, "PUT", path+"/a", shirt("blue", "1", more))
+	require.Equal(t, 422, code)
+	require.Equal(t, []string{"spec: Forbidden: was red"}, causes(answer))
+}
+
+func TestCRD_12_13_BadRulesAreRefused(t *testing.T) {
+	const at = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]."
+	const advice = " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+	srv := apitest.New(t, crd.Kinds())
+	for _, c := range []struct {
+		rule map[string]any
+		want []string
+	}{
+		{rule("self.colour == 'x'"), []string{
+			at + `rule: Invalid value: {"Rule":"self.colour == 'x'","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: ` +
+				"compilation failed: ERROR: <input>:1:5: undefined field 'colour'\n | self.colour == 'x'\n | ....^",
+		}},
+		{rule("self.tags.all(a, self.tags.all(b, a == b))"), []string{
+			at + "rule: Forbidden: estimated rule cost exceeds budget by factor of more than 100x" + advice,
+			at + "rule: Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema",
+			"spec.validation.openAPIV3Schema: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of more than 100x" + advice,
+		}},
+		{rule("self.color.matches('^[a-z]+$')"), []string{at + "rule: Forbidden: estimated rule cost exceeds budget by factor of 2.5x" + advice}},
+	} {
+		code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(c.rule))}}))
+		require.Equal(t, 422, code)
+		require.Equal(t, c.want, causes(answer))
+	}
+
+	// The last one is only too expensive by the prices of the documentation.
+	srv = apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{ExpressionPrices: true}}}.New(t, crd.Kinds())
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule("self.color.matches('^[a-z]+$')")))}}))
+}
+
+func TestCEL_24_25_NewExpressionsUseTheLibrariesOfTheReleaseBefore(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{EmulatedVersion: "1.34"}}}.New(t, crd.Kinds())
+	for expression, code := range map[string]int{"isSemver('1.2.3')": 201, "[1].sort() == [1]": 422} {
+		got, answer := call(t, srv, "POST", definitions+"?dryRun=All", changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule(expression)))}}))
+		require.Equal(t, code, got, "%s: %v", expression, answer)
+	}
+}
