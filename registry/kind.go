@@ -77,6 +77,10 @@ type Status struct {
 	// Source: UPDATE-11.
 	Metadata []string
 
+	// Undeclared serves the status of a kind whose schema does not name the field, as where a schema
+	// document preserves unknown fields.
+	Undeclared bool
+
 	// AtCreation stores the status that a new object is sent with. By default it is dropped.
 	AtCreation bool
 }
@@ -213,7 +217,7 @@ func (s Status) AddTo(r *Resource) error {
 			return fmt.Errorf("Status.Metadata: %q is none of %s", field, strings.Join(statusMetadata[:], ", "))
 		}
 	}
-	if _, has := r.Schema.Lookup("status"); !has || s.None {
+	if _, has := r.Schema.Lookup("status"); !has && !s.Undeclared || s.None {
 		return nil
 	}
 	r.Subresources = append([]Subresource{s.subresource()}, r.Subresources...)

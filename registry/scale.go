@@ -21,6 +21,10 @@ type ScaleSubresource struct {
 	StatusReplicasPath string // such as ".status.replicas"
 	LabelSelectorPath  string // such as ".status.selector": a string; may be empty
 
+	// Undeclared allows paths to fields that the schema does not name, and values of any type there: the
+	// Scale of an object whose replicas are not numbers is an error.
+	Undeclared bool
+
 	// Selector makes the text of the selector where no field of the object holds it as text, as in the workloads of Kubernetes.
 	// LabelSelectorPath is unused then.
 	Selector func(t Tree) string
@@ -31,17 +35,17 @@ func (s ScaleSubresource) Describe(of *Resource, env Env) (Subresource, error) {
 	fail := func(err error) (Subresource, error) {
 		return Subresource{}, fmt.Errorf("subresource \"scale\": %w", err)
 	}
-	spec, err := scalePath(of, "SpecReplicasPath", s.SpecReplicasPath, openapi.Integer, "spec")
+	spec, err := s.path(of, "SpecReplicasPath", s.SpecReplicasPath, openapi.Integer, "spec")
 	if err != nil {
 		return fail(err)
 	}
-	state, err := scalePath(of, "StatusReplicasPath", s.StatusReplicasPath, openapi.Integer, "status")
+	state, err := s.path(of, "StatusReplicasPath", s.StatusReplicasPath, openapi.Integer, "status")
 	if err != nil {
 		return fail(err)
 	}
 	var selector []string
 	if s.LabelSelectorPath != "" && s.Selector == nil {
-		if selector, err = scalePath(of, "LabelSelectorPath", s.LabelSelectorPath, openapi.String, "spec", "status"); err != nil {
+		if selector, err = s.path(of, "LabelSelectorPath", s.LabelSelectorPath, openapi.String, "spec", "status"); err != nil {
 			return fail(err)
 		}
 	}
@@ -61,8 +65,8 @@ func (s ScaleSubresource) Describe(of *Resource, env Env) (Subresource, error) {
 	}, nil
 }
 
-// scalePath reads a path of a ScaleSubresource.
-func scalePath(of *Resource, name, path string, kind openapi.Type, below ...string) ([]string, error) {
+// path reads a path of a ScaleSubresource.
+func (s ScaleSubresource) path(of *Resource, name, path string, kind openapi.Type, below ...string) ([]string, error) {
 	names := strings.Split(path, ".")
 	if len(names) < 3 || names[0] != "" {
 		return nil, fmt.Errorf("%s %q is no path such as .%s.replicas", name, path, below[0])
@@ -77,6 +81,7 @@ func scalePath(of *Resource, name, path string, kind openapi.Type, below ...stri
 	}
 	schema, ok := of.Schema.Lookup(names...)
 	switch {
+	case s.Undeclared:
 	case !ok:
 		return nil, fmt.Errorf("%s %q: the kind has no such field", name, path)
 	case schema.Type != kind:

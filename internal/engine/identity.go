@@ -82,9 +82,7 @@ func (w *write) identifyName() error {
 		return w.identifyAction(id)
 	}
 	if w.kind.ClusterScoped {
-		if id.Namespace != "" {
-			return status.BadRequest("metadata.namespace is %s, but %s do not live in namespaces", word(id.Namespace), w.kind.GroupResource())
-		}
+		w.sent.new = tree.Without(w.sent.new, "metadata", "namespace") // kube-apiserver drops it, too
 	} else {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
 			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)

@@ -123,12 +123,44 @@ func configure(ctx context.Context, w *write) error {
 	if err := prune(ctx, w); err != nil {
 		return err
 	}
+	nulls := nullProblems(w.sent.kind, w.sent.new)
 	canonical, problems := w.sent.kind.Schema.Canonical(w.sent.new)
-	if len(problems) > 0 {
+	if problems = append(nulls, problems...); len(problems) > 0 {
 		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 	}
 	w.sent.new = canonical
 	return nil
+}
+
+// nullProblems returns the problems of null in an applied configuration of a kind without a Go type, where
+// the field is neither nullable nor has a default. Other writes drop such fields; an apply that drops
+// them would give up fields that the requester meant to set. kube-apiserver refuses it, too.
+func nullProblems(r *Kind, config registry.Tree) (out []status.FieldError) {
+	if r.Type != nil || !hasNull(config) {
+		return nil
+	}
+	for _, p := range r.Schema.Validate(r.Schema.Default(config)) {
+		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func hasNull(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		for _, field := range v {
+			if hasNull(field) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hasNull)
+	}
+	return false
 }
 
 // merge merges an applied configuration into the stored object and records who owns which fields

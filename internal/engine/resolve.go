@@ -84,6 +84,8 @@ func (at *Resolved) check(verb string) error {
 		return noCreate(r)
 	case r.ClusterScoped && t.Namespace != "", named && everywhere:
 		return withPath(NotServed(), r)
+	case everywhere && r.Type == nil && slices.Contains(verbs, verb):
+		return withPath(NotServed(), r) // as for custom resources in kube-apiserver
 	case everywhere && slices.Contains(verbs, verb):
 		return withPath(status.MethodNotAllowed(r.GroupResource(), verb), r)
 	case everywhere, named == (t.Name == ""), !slices.Contains(verbs, verb):

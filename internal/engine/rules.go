@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/meta"
@@ -19,6 +20,9 @@ type rules struct {
 	validate       func(ctx context.Context, t registry.Tree, f *status.Fields)
 	validateCreate func(ctx context.Context, t registry.Tree, f *status.Fields)
 	validateUpdate func(ctx context.Context, t, old registry.Tree, f *status.Fields)
+	untyped        func(ctx context.Context, t registry.Tree, f *status.Fields)
+
+	part string // the only field that the schema judges, "" for all
 
 	typed bool // hooks are promised a tree of the right shape
 	sound bool // hooks are asked only about what the schema accepts
@@ -27,7 +31,7 @@ type rules struct {
 // rulesFor returns the rules of a kind with these hooks and this schema.
 func rulesFor(h *registry.Hooks, schema *openapi.Schema) rules {
 	return rules{
-		schema: schema, validate: h.Validate, validateCreate: h.ValidateCreate, validateUpdate: h.ValidateUpdate,
+		schema: schema, validate: h.Validate, validateCreate: h.ValidateCreate, validateUpdate: h.ValidateUpdate, untyped: h.ValidateUntyped,
 		typed: h.Default != nil || h.Validate != nil || h.ValidateCreate != nil || h.ValidateUpdate != nil,
 	}
 }
@@ -44,8 +48,37 @@ func (r rules) behind(form rules) rules {
 	if form.validateUpdate != nil {
 		r.validateUpdate = nil
 	}
+	if form.untyped != nil {
+		r.untyped = nil
+	}
 	r.sound = true
 	return r
+}
+
+// judging returns the rules for a write through a subresource. A write of the status of a kind without a
+// Go type is judged by the schema of the status alone, as in kube-apiserver.
+func (r rules) judging(sub *Subresource) rules {
+	if sub != nil && sub.Name == "status" && !r.typed {
+		r.part = sub.Name
+	}
+	return r
+}
+
+// judge returns the schema errors of a tree, and whether it is valid.
+func (r rules) judge(t, old registry.Tree) ([]status.FieldError, bool) {
+	problems, valid := r.schema.Judge(t, old)
+	if r.part == "" {
+		return problems, valid
+	}
+	inside := r.part + "."
+	var out []status.FieldError
+	for _, p := range problems {
+		if p.Field == r.part || strings.HasPrefix(p.Field, inside) || strings.HasPrefix(p.Field, r.part+"[") {
+			p.Detail = strings.TrimPrefix(p.Detail, inside) // it begins with the path, from where judging began
+			out = append(out, p)
+		}
+	}
+	return out, valid
 }
 
 // compileRules compiles the expressions of a kind's schema. Those of a kind without Go type come
@@ -66,12 +99,15 @@ func compileRules(r *registry.Resource, prices cel.Prices) (*cel.Rules, error) {
 // that old had as well do not count (KEP-4008).
 func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	found := f.Len()
-	problems, valid := r.schema.Judge(t, old)
+	problems, valid := r.judge(t, old)
 	f.Add(problems...)
 	if r.sound && f.Len() > found {
 		return
 	}
 	r.evaluate(ctx, f, t, old, valid)
+	if r.untyped != nil {
+		r.untyped(ctx, t, f)
+	}
 	if r.validate != nil {
 		r.validate(ctx, t, f)
 	}

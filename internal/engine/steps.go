@@ -129,7 +129,17 @@ func conform(ctx context.Context, w *write) error {
 	if err := prune(ctx, w); err != nil {
 		return err
 	}
+	w.dropStatus()
 	return w.settle(ctx, w.sent)
+}
+
+// dropStatus takes back the status before anybody judges it, where the main path does not change it and
+// the kind has no Go type: kube-apiserver decodes the others whole.
+func (w *write) dropStatus() {
+	r := w.sent.kind
+	if w.sub == nil && r.Type == nil && w.handler == nil && r.Reset != nil {
+		w.sent.new = tree.Keep(w.sent.new, r.Reset(w.sent.old, w.sent.new), "status")
+	}
 }
 
 // prune reports and drops fields unknown to the schema.
@@ -313,7 +323,7 @@ func validate(ctx context.Context, w *write) error {
 	}
 	r := w.object.kind
 	own := r.rules
-	own.check(ctx, f, w.object.new, w.object.old)
+	own.judging(w.sub).check(ctx, f, w.object.new, w.object.old)
 	if r.Stored != nil && !r.straight() && f.Len() == 0 { // the stored form checks what the other form was converted to
 		r.base.rules.behind(own).check(ctx, f, w.stored.new, w.stored.old)
 	}

@@ -57,6 +57,9 @@ func convert(data []byte, maxBytes int, most limits) ([]byte, error) {
 		return data, nil
 	}
 	if len(data) > most.bytes {
+		if nesting(data) > maxDepth {
+			return nil, errors.New("the YAML document is nested too deeply")
+		}
 		return nil, fmt.Errorf("%w: the limit is %d bytes", ErrTooLong, most.bytes)
 	}
 	if err := inspect(data, most.nodes); err != nil {
@@ -68,6 +71,21 @@ func convert(data []byte, maxBytes int, most limits) ([]byte, error) {
 	}
 	c := converter{budget: 2 * len(data)}
 	return c.append(make([]byte, 0, len(data)), value, 0)
+}
+
+// nesting returns how deeply the brackets of a document are nested. Those in strings count as well.
+func nesting(data []byte) int {
+	depth, most := 0, 0
+	for _, c := range data {
+		switch c {
+		case '[', '{':
+			depth++
+			most = max(most, depth)
+		case ']', '}':
+			depth--
+		}
+	}
+	return most
 }
 
 // FromJSON converts JSON to a YAML document with sorted names, for humans to read.

@@ -1,15 +1,18 @@
 package crd
 
 import (
-	"cmp"
-	"errors"
+	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -94,11 +97,7 @@ func (d *definition) resource(i int, names CustomResourceDefinitionNames, env re
 		Writes: registry.WriteRules{RequireVersion: true, NoCreate: d.DeletionTimestamp != nil},
 	}
 	if v.Deprecated {
-		message := ""
-		if v.DeprecationWarning != nil {
-			message = *v.DeprecationWarning
-		}
-		r.Deprecated = &registry.Deprecation{Message: cmp.Or(message, fmt.Sprintf("%s %s is deprecated", r.APIVersion(), names.Kind))}
+		r.Deprecated = d.deprecation(v)
 	}
 	for i, f := range v.SelectableFields {
 		path, err := parsePath(f.JSONPath)
@@ -118,10 +117,7 @@ func addSubresources(r *registry.Resource, of *CustomResourceSubresources, env r
 		return nil
 	}
 	if of.Status != nil {
-		if _, has := r.Schema.Property("status"); !has {
-			return errors.New("subresources.status: the schema must have the field status")
-		}
-		if err := (registry.Status{}).AddTo(r); err != nil {
+		if err := (registry.Status{Undeclared: true}).AddTo(r); err != nil {
 			return err
 		}
 	}
@@ -132,11 +128,65 @@ func addSubresources(r *registry.Resource, of *CustomResourceSubresources, env r
 		}
 		s, err := registry.ScaleSubresource{
 			SpecReplicasPath: scale.SpecReplicasPath, StatusReplicasPath: scale.StatusReplicasPath, LabelSelectorPath: path,
+			Undeclared: true,
 		}.Describe(r, env)
 		if err != nil {
 			return fmt.Errorf("subresources.scale: %w", err)
 		}
 		r.Subresources = append(r.Subresources, s)
+		r.Hooks.ValidateUntyped = scaleRule(scale.SpecReplicasPath, scale.StatusReplicasPath, path)
 	}
 	return nil
+}
+
+// scaleRule checks the fields that a Scale shows, in every write. A write of the status is not refused for
+// what is in the spec.
+func scaleRule(spec, state, selector string) func(context.Context, registry.Tree, *status.Fields) {
+	replicas := func(t registry.Tree, path string, f *status.Fields) {
+		at := f.At(path)
+		switch n := tree.At(t, strings.Split(path, ".")[1:]...).(type) {
+		case nil:
+		case int64:
+			if n < 0 {
+				at.Invalid(n, "should be a non-negative integer")
+			} else if n > math.MaxInt32 {
+				at.Invalid(n, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32))
+			}
+		default:
+			at.Invalid(0, "must be an integer")
+		}
+	}
+	return func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if registry.SubresourceFrom(ctx) != "status" {
+			replicas(t, spec, f)
+		}
+		replicas(t, state, f)
+		if selector != "" {
+			if v := tree.At(t, strings.Split(selector, ".")[1:]...); v != nil {
+				if _, ok := v.(string); !ok {
+					f.At(selector).Invalid("", "must be a string")
+				}
+			}
+		}
+	}
+}
+
+// deprecation returns what clients of a version are warned of: the text of the definition, or a hint at
+// the best version that is not deprecated.
+// Source: VER-17.
+func (d *definition) deprecation(v *CustomResourceDefinitionVersion) *registry.Deprecation {
+	if v.DeprecationWarning != nil {
+		return &registry.Deprecation{Message: *v.DeprecationWarning}
+	}
+	best := ""
+	for _, other := range d.Spec.Versions {
+		if other.Served && !other.Deprecated && meta.CompareVersions(other.Name, v.Name) < 0 && (best == "" || meta.CompareVersions(other.Name, best) < 0) {
+			best = other.Name
+		}
+	}
+	out := &registry.Deprecation{}
+	if best != "" {
+		out.Instead = meta.GroupVersionKind{Group: d.Spec.Group, Version: best, Kind: d.Spec.Names.Kind}
+	}
+	return out
 }
