@@ -82,6 +82,9 @@ func resourceOf(r *engine.Kind) discovery.Resource {
 	for _, sub := range r.Endpoints() {
 		out.Subresources = append(out.Subresources, discovery.Subresource{Name: sub.Name, Kind: sub.GroupVersionKind(r), Verbs: sub.Verbs})
 	}
+	if r.Type == nil {
+		return out // clients know the order of status and scale of custom resources
+	}
 	slices.SortFunc(out.Subresources, func(a, b discovery.Subresource) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }

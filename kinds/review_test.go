@@ -212,7 +212,7 @@ func TestREVIEW_01_InvalidReviews(t *testing.T) {
 	} {
 		h.refused("POST", authorizing+"subjectaccessreviews", `{"spec":`+spec+`}`, fields...)
 	}
-	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":{"namespace":"x"},"spec":{"user":"a","resourceAttributes":{}}}`)
+	h.must(201, "POST", authorizing+"subjectaccessreviews", `{"metadata":{"namespace":"x"},"spec":{"user":"a","resourceAttributes":{}}}`)
 	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":[],"spec":{"user":"a","resourceAttributes":{}}}`)
 }
 

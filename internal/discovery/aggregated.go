@@ -1,8 +1,6 @@
 package discovery
 
 import (
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/meta"
@@ -56,17 +54,10 @@ func aggregateVersion(v Version) meta.APIVersionDiscovery {
 		if r.Namespaced {
 			entry.Scope = meta.ScopeNamespace
 		}
-		for _, s := range r.subresources() {
+		for _, s := range r.Subresources {
 			entry.Subresources = append(entry.Subresources, meta.APISubresourceDiscovery{Subresource: s.Name, ResponseKind: &s.Kind, Verbs: listed(s.Verbs)})
 		}
 		out.Resources = append(out.Resources, entry)
 	}
-	return out
-}
-
-// subresources returns the subresources in the order of their listing.
-func (r *Resource) subresources() []Subresource {
-	out := slices.Clone(r.Subresources)
-	slices.SortStableFunc(out, func(a, b Subresource) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -33,8 +33,8 @@ func shop() []Group {
 			GVK: gvk("example.dev", version, "Widget"), Plural: "widgets", Singular: "widget", Namespaced: true, Verbs: crud, ShortNames: []string{"wd"}, Categories: []string{"all"},
 			StorageHash: StorageVersionHash(gvk("example.dev", "v1", "Widget")),
 			Subresources: []Subresource{
-				{Name: "status", Kind: gvk("example.dev", version, "Widget"), Verbs: []string{"get", "patch", "update"}},
 				{Name: "scale", Kind: gvk("autoscaling", "v1", "Scale"), Verbs: []string{"get", "patch", "update"}},
+				{Name: "status", Kind: gvk("example.dev", version, "Widget"), Verbs: []string{"get", "patch", "update"}},
 			},
 		}
 	}

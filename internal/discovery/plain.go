@@ -32,7 +32,7 @@ func resourceList(group, version string, resources []Resource) meta.APIResourceL
 		entry.SingularName, entry.Namespaced = r.Singular, r.Namespaced
 		entry.ShortNames, entry.Categories, entry.StorageVersionHash = r.ShortNames, r.Categories, r.StorageHash
 		list.APIResources = append(list.APIResources, entry)
-		for _, s := range r.subresources() {
+		for _, s := range r.Subresources {
 			entry := apiResource(gv, r.Plural+"/"+s.Name, s.Kind, s.Verbs)
 			entry.Namespaced = r.Namespaced
 			list.APIResources = append(list.APIResources, entry)

@@ -373,10 +373,12 @@ func (s *Subresource) Patches(of *Kind) []meta.PatchType {
 	switch {
 	case !slices.Contains(s.Verbs, "patch"):
 		return nil
-	case s.view != nil:
-		return s.view.document.Patches
+	case s.view == nil:
+		return of.Patches
+	case of.Virtual == nil && !of.StrategicMerge:
+		return slices.DeleteFunc(slices.Clone(s.view.document.Patches), func(p meta.PatchType) bool { return p == meta.StrategicMergePatch })
 	}
-	return of.Patches
+	return s.view.document.Patches
 }
 
 // readsObject reports whether a get shows the object itself or a view of it.
