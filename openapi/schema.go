@@ -201,10 +201,11 @@ type Column struct {
 	Priority                        int32
 	Path                            []string // field names that lead to the value
 
-	// Cell, if set, computes the cell from the values at Paths; Path is then ignored. Values and
-	// the cell are trees: nil for a missing value, string, bool, int64, float64, map[string]any or
-	// []any. Ages are relative to now. Cell may be called concurrently. It must not modify the
-	// values and must accept values of any type, since stored objects may violate the schema.
+	// Cell, if set, computes the cell from the values at Paths; Path is then ignored. A path without
+	// names is that of the whole object. Values and the cell are trees: nil for a missing value,
+	// string, bool, int64, float64, map[string]any or []any. Ages are relative to now. Cell may be
+	// called concurrently. It must not modify the values and must accept values of any type, since
+	// stored objects may violate the schema.
 	Cell  func(now time.Time, values []any) any
 	Paths [][]string
 }

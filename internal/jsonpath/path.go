@@ -42,25 +42,34 @@ const exists = "exists"
 
 // Plain returns the field names of a path that only consists of fields.
 func (p *Path) Plain() (fields []string, ok bool) {
-	fields, rest := p.Split()
-	return fields, rest == nil && len(fields) > 0
+	if len(p.parts) != 1 || len(p.parts[0]) == 0 {
+		return nil, false
+	}
+	fields = p.fields()
+	return fields, len(fields) == len(p.parts[0])
 }
 
-// Split returns the fields that a path begins with, and a path from the value there to the values
-// that p selects. The rest is nil if p only consists of fields. A value that is missing there has the
-// same answer as null.
-func (p *Path) Split() (fields []string, rest *Path) {
+// fields returns the names of the fields that a path begins with.
+func (p *Path) fields() (names []string) {
+	for _, s := range p.parts[0] {
+		if s.op != opField {
+			break
+		}
+		names = append(names, s.text)
+	}
+	return names
+}
+
+// Split returns at most so many fields that a path begins with, and a path from the value there to
+// the values that p selects. It returns no fields if a value that is missing there has another answer
+// than null.
+func (p *Path) Split(most int) (fields []string, rest *Path) {
 	if len(p.parts) != 1 || !selects(p.parts[0]) {
 		return nil, p
 	}
-	steps := p.parts[0]
-	for len(steps) > 0 && steps[0].op == opField {
-		fields, steps = append(fields, steps[0].text), steps[1:]
-	}
-	if len(steps) == 0 && len(fields) > 0 {
-		return fields, nil
-	}
-	return fields, &Path{parts: [][]step{steps}}
+	fields = p.fields()
+	fields = fields[:min(most, len(fields))]
+	return fields, &Path{parts: [][]step{p.parts[0][len(fields):]}}
 }
 
 // selects reports whether steps only select from what they are given.

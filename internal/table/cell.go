@@ -94,6 +94,8 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	t, err := time.Parse(time.RFC3339, string(value[1:len(value)-1]))
 	dst = append(dst, '"')
 	switch {
+	case string(value) == `""` || string(value) == `"null"` || err == nil && t.IsZero():
+		dst = append(dst, "<unknown>"...)
 	case err != nil:
 		dst = append(dst, "<invalid>"...)
 	case kind == timeCell:
@@ -102,6 +104,13 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 		dst = appendAge(dst, now.Sub(t))
 	}
 	return append(dst, '"')
+}
+
+// AgeOf formats the time elapsed since a timestamp. It returns "<invalid>" for a text that is not
+// RFC 3339, and "<unknown>" for one that says there is no time.
+func AgeOf(timestamp string, now time.Time) string {
+	cell := appendTime(nil, ageCell, []byte(`"`+timestamp+`"`), now)
+	return string(cell[1 : len(cell)-1])
 }
 
 // Age formats a duration as the age of an object. It uses one or two units, which are coarser for

@@ -57,7 +57,7 @@ func New(columns []openapi.Column) (*Layout, error) {
 		if c.Cell == nil {
 			paths = [][]string{c.Path}
 		}
-		if c.Name == "" || c.Type == "" || len(paths) == 0 || slices.ContainsFunc(paths, func(p []string) bool { return len(p) == 0 }) {
+		if c.Name == "" || c.Type == "" || len(paths) == 0 || c.Cell == nil && len(c.Path) == 0 {
 			return nil, fmt.Errorf("column %d %q: name, type and path must be set", i, c.Name)
 		}
 		definitions[i] = meta.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}

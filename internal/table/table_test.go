@@ -211,6 +211,15 @@ func TestTABLE_04_Cells(t *testing.T) {
 	}
 }
 
+func TestAgeOfATimestamp(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"2026-11-21T11:59:00Z": "60s", "": "<unknown>", "null": "<unknown>", "0001-01-01T00:00:00Z": "<unknown>", "noon": "<invalid>", `"`: "<invalid>",
+	} {
+		require.Equal(t, want, AgeOf(text, now), text)
+	}
+}
+
 func TestAge(t *testing.T) {
 	const day, year = 24 * time.Hour, 365 * 24 * time.Hour
 	for d, want := range map[time.Duration]string{
@@ -422,19 +431,23 @@ func TestTABLE_07_ColumnsMadeByFunctions(t *testing.T) {
 			return now.Unix() + n
 		}},
 		{Name: "Bad", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(time.Time, []any) any { return struct{}{} }},
+		{Name: "Fields", Type: "integer", Paths: [][]string{{}}, Cell: func(_ time.Time, values []any) any {
+			object, _ := values[0].(map[string]any)
+			return int64(len(object))
+		}},
 	})
 	require.NoError(t, err)
 	w := l.Writer(Options{Include: meta.IncludeNone, Now: func() time.Time { return time.Unix(40, 0) }})
 	for object, want := range map[string]string{
-		`{"metadata":{"name":"x"},"spec":{"a":"\"q\"","b":[1,2.5],"n":2}}`: `["x","\"q\"/[1 2.5]",42,null]`,
-		`{"metadata":{"name":"x"},"spec":{"b":true}}`:                      `["x","<nil>/true",40,null]`,
-		`{"metadata":{"name":"x"}}`:                                        `["x","<nil>/<nil>",40,null]`,
+		`{"metadata":{"name":"x"},"spec":{"a":"\"q\"","b":[1,2.5],"n":2}}`: `["x","\"q\"/[1 2.5]",42,null,2]`,
+		`{"metadata":{"name":"x"},"spec":{"b":true}}`:                      `["x","<nil>/true",40,null,2]`,
+		`{"metadata":{"name":"x"}}`:                                        `["x","<nil>/<nil>",40,null,1]`,
 	} {
 		out, err := w.AppendObject(nil, []byte(object), false)
 		require.NoError(t, err)
 		require.Contains(t, string(out), `"cells":`+want)
 	}
-	for _, c := range []openapi.Column{{Name: "X", Type: "string", Cell: join}, {Name: "X", Type: "string", Cell: join, Paths: [][]string{{}}}, {Name: "X", Type: "string", Paths: [][]string{{"a"}}}} {
+	for _, c := range []openapi.Column{{Name: "X", Type: "string", Cell: join}, {Name: "X", Type: "string", Paths: [][]string{{"a"}}}} {
 		_, err := New([]openapi.Column{c})
 		require.ErrorContains(t, err, "path")
 	}

@@ -3,210 +3,173 @@ package crd
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/jsonpath"
+	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
-// addColumns adds printer columns to a resource.
-func addColumns(r *registry.Resource, columns []CustomResourceColumnDefinition) error {
-	r.Columns = []openapi.Column{{
-		Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"},
-	}}
-	if len(columns) == 0 {
-		columns = []CustomResourceColumnDefinition{{Name: "Age", Type: "date", Description: "How long the object has existed.", JSONPath: ".metadata.creationTimestamp"}}
+// AgeColumn shows the age of custom resources whose definition has no columns, as kube-apiserver does.
+// Without it, tables show when they were created.
+//
+// Source: READ-21.
+func AgeColumn() Option { return func(d *definitions) { d.ageColumn = true } }
+
+// nameColumn is the first column of all tables.
+var nameColumn = openapi.Column{
+	Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"},
+}
+
+// addAges adds the column of AgeColumn to resources without columns.
+func addAges(resources []*registry.Resource) {
+	for _, r := range resources {
+		if len(r.Columns) == 0 {
+			r.Columns = []openapi.Column{nameColumn, {
+				Name: "Age", Type: "date", Description: "How long ago the object was created.", Path: []string{"metadata", "creationTimestamp"},
+			}}
+		}
 	}
+}
+
+// addColumns adds the printer columns of a version to its resource. As in kube-apiserver, a path that
+// cannot be parsed ends the table there: a definition is not refused for it.
+//
+// Source: CRD-18.
+func addColumns(r *registry.Resource, columns []CustomResourceColumnDefinition) {
 	for i, c := range columns {
-		path, err := parsePath(c.JSONPath)
-		if err == nil && len(path.rest) > 0 && c.Type == "date" {
-			err = errors.New("dates must be at plain paths")
+		if i == 0 {
+			r.Columns = []openapi.Column{nameColumn}
 		}
+		column, err := columnOf(c, r.Schema)
 		if err != nil {
-			return fmt.Errorf("additionalPrinterColumns[%d].jsonPath: %q is not supported: %w", i, c.JSONPath, err)
-		}
-		column := openapi.Column{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority, Path: path.fields}
-		if len(path.rest) > 0 {
-			column.Path, column.Paths, column.Cell = nil, [][]string{path.fields}, path.cell(c.Type)
+			return
 		}
 		r.Columns = append(r.Columns, column)
 	}
-	return nil
 }
 
-// jsonPath is a path of the kind that printer columns have: plain fields, and then any steps.
-type jsonPath struct {
-	fields []string
-	rest   []pathStep
-}
-
-// pathStep selects from a value: a field, an item by its position, all items, or those items in
-// which a field has a value.
-type pathStep struct {
-	field   string
-	index   int
-	all     bool
-	where   []string // the field of an item
-	equals  any
-	indexed bool
-}
-
-// parsePath reads a path such as .spec.size, .spec.parts[0].name, .metadata.labels.app\.kind, or
-// .status.conditions[?(@.type=="Ready")].status.
-func parsePath(text string) (out jsonPath, err error) {
-	rest := strings.TrimPrefix(strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}"), "$")
-	for rest != "" {
-		var step pathStep
-		if step, rest, err = parseStep(rest); err != nil {
-			return out, err
-		}
-		if step.field != "" && len(out.rest) == 0 {
-			out.fields = append(out.fields, step.field)
-			continue
-		}
-		out.rest = append(out.rest, step)
+// columnOf makes a column of a definition. Its cells are made from the JSON text where its path only
+// has fields and the text is the cell. Otherwise the value below those fields is decoded.
+func columnOf(c CustomResourceColumnDefinition, schema *openapi.Schema) (out openapi.Column, err error) {
+	path, err := jsonpath.Parse("{" + c.JSONPath + "}")
+	if err != nil {
+		return out, fmt.Errorf("unrecognized column definition %q: %w", c.JSONPath, err)
 	}
-	if len(out.fields) == 0 {
-		return out, errors.New("it must begin with a field, such as .spec")
+	out = openapi.Column{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}
+	if out.Description == "" {
+		out.Description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
 	}
+	fields, plain := path.Plain()
+	numbered := slices.ContainsFunc(fields, isPosition)
+	// A kind of the library shows dates under this name in full.
+	inFull := c.Type == "date" && c.Name == "Created At"
+	if plain && !numbered && !inFull && (c.Type != "string" || isPrintable(schema, fields)) {
+		out.Path = fields
+		return out, nil
+	}
+	most := len(fields) - 1 // a string column tells a missing field from null, so the last one stays in the path
+	if !plain {
+		fields, _ = path.Split(math.MaxInt)
+		most = len(fields)
+	}
+	if i := slices.IndexFunc(fields, isPosition); i >= 0 {
+		most = min(most, i)
+	}
+	fields, rest := path.Split(most)
+	out.Paths, out.Cell = [][]string{fields}, cellOf(c.Type, rest)
 	return out, nil
 }
 
-func parseStep(text string) (step pathStep, rest string, err error) {
-	if text[0] == '.' {
-		name, rest := parseField(text[1:])
-		if name == "" {
-			return step, "", errors.New("a field has no name")
-		}
-		return pathStep{field: name}, rest, nil
+// isPosition reports whether package table could take the name of a field for a position in a list.
+func isPosition(name string) bool { return name == "" || '0' <= name[0] && name[0] <= '9' }
+
+// isPrintable reports whether a field is never null, and its JSON is what a text column shows: a text,
+// an integer or a boolean.
+func isPrintable(schema *openapi.Schema, fields []string) bool {
+	field, ok := schema.Lookup(fields...)
+	if !ok || field.Nullable {
+		return false
 	}
-	if text[0] != '[' {
-		return step, "", fmt.Errorf("a step must begin with a dot or a bracket, not %.10q", text)
-	}
-	inside, rest, closed := strings.Cut(text[1:], "]")
-	if !closed {
-		return step, "", errors.New("a bracket is not closed")
-	}
-	if quoted, ok := unquote(inside); ok {
-		return pathStep{field: strings.ReplaceAll(quoted, `\`, "")}, rest, nil
-	}
-	if inside == "*" {
-		return pathStep{all: true}, rest, nil
-	}
-	if filter, ok := strings.CutPrefix(inside, "?("); ok {
-		step, err := parseFilter(strings.TrimSuffix(filter, ")"))
-		return step, rest, err
-	}
-	index, err := strconv.Atoi(inside)
-	return pathStep{index: index, indexed: true}, rest, err
+	return field.Type == openapi.String || field.Type == openapi.Integer || field.Type == openapi.Boolean
 }
 
-// parseField reads a name up to the next dot or bracket that has no backslash before it.
-func parseField(text string) (name, rest string) {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '\\' && i+1 < len(text):
-			i++
-			b.WriteByte(text[i])
-		case c == '.' || c == '[':
-			return b.String(), text[i:]
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String(), ""
-}
-
-// parseFilter reads a condition such as @.type=="Ready".
-func parseFilter(text string) (pathStep, error) {
-	left, right, ok := strings.Cut(text, "==")
-	field, isField := strings.CutPrefix(strings.TrimSpace(left), "@.")
-	if !ok || !isField || strings.ContainsAny(field, "[]() ") {
-		return pathStep{}, errors.New(`a filter must compare a field, such as ?(@.type=="Ready")`)
-	}
-	right = strings.TrimSpace(right)
-	if quoted, ok := unquote(right); ok {
-		return pathStep{where: strings.Split(field, "."), equals: quoted}, nil
-	}
-	v, err := json.DecodeTree([]byte(right), json.TreeOptions{})
-	return pathStep{where: strings.Split(field, "."), equals: v}, err
-}
-
-func unquote(text string) (string, bool) {
-	if len(text) < 2 || text[0] != text[len(text)-1] || text[0] != '"' && text[0] != '\'' {
-		return "", false
-	}
-	return text[1 : len(text)-1], true
-}
-
-// cell returns a function that follows the steps after the plain fields. A text column shows all
-// values found, separated by spaces; another one the first.
-func (p jsonPath) cell(columnType string) func(time.Time, []any) any {
-	return func(_ time.Time, values []any) any {
-		found := values
-		for _, step := range p.rest {
-			var next []any
-			for _, v := range found {
-				next = append(next, step.from(v)...)
-			}
-			found = next
-		}
-		if len(found) == 0 || found[0] == nil {
+// cellOf returns a function that makes the cell of the first value that a path selects. A value of
+// another type than the column has an empty cell.
+//
+// Source: CRD-18.
+func cellOf(columnType string, path *jsonpath.Path) func(time.Time, []any) any {
+	return func(now time.Time, values []any) any {
+		if values[0] == nil {
 			return nil
 		}
-		if columnType != "string" {
-			return found[0]
+		found, err := path.Find(values[0])
+		if err != nil || len(found) == 0 {
+			return nil
 		}
-		words := make([]string, len(found))
-		for i, v := range found {
-			if text, ok := v.(string); ok {
-				words[i] = text
-				continue
-			}
-			data, err := json.AppendTree(nil, v)
-			if err != nil {
-				return nil
-			}
-			words[i] = string(data)
+		if columnType == "string" {
+			return printed(found[0])
 		}
-		return strings.Join(words, " ")
+		switch v := found[0].(type) {
+		case int64:
+			if columnType == "integer" || columnType == "number" {
+				return v
+			}
+		case float64:
+			if columnType == "number" {
+				return v
+			}
+			if columnType == "integer" && v >= math.MinInt64 && v < math.MaxInt64 {
+				return int64(v)
+			}
+		case bool:
+			if columnType == "boolean" {
+				return v
+			}
+		case string:
+			if columnType == "date" {
+				return table.AgeOf(v, now)
+			}
+		}
+		return nil
 	}
 }
 
-// from returns what a step selects from a value.
-func (s pathStep) from(v any) []any {
-	if s.field != "" {
-		if m, ok := v.(map[string]any); ok && m[s.field] != nil {
-			return []any{m[s.field]}
+// printed returns a value as client-go's JSONPath prints it.
+func printed(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return "<no value>"
+	case string:
+		return v
+	case map[string]any, []any:
+		text, err := json.AppendTree(nil, v)
+		if err != nil {
+			return nil
 		}
-		return nil
+		return htmlEscaper.Replace(string(text))
+	default:
+		return fmt.Sprint(v)
 	}
-	items, _ := v.([]any)
-	switch {
-	case s.all:
-		return items
-	case s.indexed:
-		if i := s.index; i < 0 && -i <= len(items) {
-			return items[len(items)+i : len(items)+i+1]
-		} else if i >= 0 && i < len(items) {
-			return items[i : i+1]
-		}
-		return nil
+}
+
+// htmlEscaper replaces what package encoding/json escapes by default.
+var htmlEscaper = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "\u2028", `\u2028`, "\u2029", `\u2029`)
+
+// fieldNames returns the names in a path of fields, such as .spec.color.
+func fieldNames(path string) ([]string, error) {
+	p, err := jsonpath.Parse("{" + path + "}")
+	if err != nil {
+		return nil, err
 	}
-	var out []any
-	for _, item := range items {
-		field := item
-		for _, name := range s.where {
-			m, _ := field.(map[string]any)
-			field = m[name]
-		}
-		if field != nil && json.Equal(field, s.equals) {
-			out = append(out, item)
-		}
+	names, plain := p.Plain()
+	if !plain {
+		return nil, errors.New("it must be a path such as .spec.color")
 	}
-	return out
+	return names, nil
 }

@@ -30,6 +30,7 @@ type controller struct {
 	env       registry.Env
 	of        meta.GroupVersionResource
 	finalizer string
+	ageColumn bool
 
 	engine  *engine.Engine
 	front   registry.Front[CustomResourceDefinition]
@@ -81,11 +82,7 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 		if !d.is(Established) {
 			continue
 		}
-		convert, client, err := c.conversions.of(d)
-		var resources []*registry.Resource
-		if err == nil {
-			resources, err = d.resources(d.Status.AcceptedNames, c.env, convert)
-		}
+		resources, client, err := c.resources(d, d.Status.AcceptedNames)
 		if err == nil {
 			err = c.engine.Validate(resources...)
 		}
@@ -233,11 +230,7 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if have != nil && have.uid == d.UID && have.generation == d.Generation && equalNames(have.names, names) {
 		return nil
 	}
-	convert, client, err := c.conversions.of(d)
-	if err != nil {
-		return err
-	}
-	resources, err := d.resources(names, c.env, convert)
+	resources, client, err := c.resources(d, names)
 	if err != nil {
 		return err
 	}
@@ -251,6 +244,19 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	c.served[d.Name] = servedAs(d, names, resources)
 	c.conversions.keep(d.Name, client)
 	return nil
+}
+
+// resources returns what is to be served for a definition, and the webhook that converts it, if any.
+func (c *controller) resources(d *definition, names CustomResourceDefinitionNames) ([]*registry.Resource, *sharedClient, error) {
+	convert, client, err := c.conversions.of(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := d.resources(names, c.env, convert)
+	if c.ageColumn {
+		addAges(out)
+	}
+	return out, client, err
 }
 
 // writeStatus stores the conditions and names that the controller has found, if they differ.

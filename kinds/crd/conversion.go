@@ -26,6 +26,17 @@ func Services(resolve ServiceResolver) Option {
 	return func(d *definitions) { d.resolve = webhook.Resolver(resolve) }
 }
 
+// Convert converts the objects of a definition with a function, whatever strategy the definition has.
+// So a program can bring the conversions of kinds that are defined in YAML.
+func Convert(definition string, convert registry.Converter) Option {
+	return func(d *definitions) {
+		if d.converters == nil {
+			d.converters = map[string]registry.Converter{}
+		}
+		d.converters[definition] = convert
+	}
+}
+
 // CollectMetrics registers the metrics of conversion webhooks.
 func (d *definitions) CollectMetrics(r *metrics.Registry) { d.conversions.CollectMetrics(r) }
 
@@ -35,8 +46,9 @@ type conversions struct {
 	group   string
 	resolve webhook.Resolver
 	metrics *apiserver.Conversions
-	clients map[string]*sharedClient // by configuration
-	used    map[string]*sharedClient // by the name of a definition
+	inGo    map[string]registry.Converter // by the name of the definition
+	clients map[string]*sharedClient      // by configuration
+	used    map[string]*sharedClient      // by the name of a definition
 }
 
 // sharedClient is a webhook of several definitions.
@@ -48,7 +60,7 @@ type sharedClient struct {
 
 func newConversions(group string, d *definitions) *conversions {
 	return &conversions{
-		group: group, resolve: d.resolve, metrics: &d.conversions,
+		group: group, resolve: d.resolve, metrics: &d.conversions, inGo: d.converters,
 		clients: map[string]*sharedClient{}, used: map[string]*sharedClient{},
 	}
 }
@@ -56,6 +68,9 @@ func newConversions(group string, d *definitions) *conversions {
 // of returns the conversion of a definition. The webhook that the definition named before is released
 // by keep.
 func (c *conversions) of(d *definition) (registry.Converter, *sharedClient, error) {
+	if convert := c.inGo[d.Name]; convert != nil {
+		return convert, nil, nil
+	}
 	conversion := d.Spec.Conversion
 	if conversion == nil || conversion.Strategy != "Webhook" {
 		return relabelled, nil, nil

@@ -28,6 +28,8 @@ func Kinds(options ...Option) registry.Definition {
 type definitions struct {
 	resolve     webhook.Resolver
 	conversions apiserver.Conversions
+	converters  map[string]registry.Converter // by the name of the definition
+	ageColumn   bool
 }
 
 // Define implements registry.Definition.
@@ -62,6 +64,7 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
 		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))
+		c.ageColumn = d.ageColumn
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
 	}
 	_, all.Hooks = work()

@@ -100,15 +100,13 @@ func (d *definition) resource(i int, names CustomResourceDefinitionNames, env re
 		r.Deprecated = d.deprecation(v)
 	}
 	for i, f := range v.SelectableFields {
-		path, err := parsePath(f.JSONPath)
-		if err != nil || len(path.rest) > 0 {
-			return nil, fmt.Errorf("selectableFields[%d].jsonPath: %q must be a path such as .spec.color", i, f.JSONPath)
+		names, err := fieldNames(f.JSONPath)
+		if err != nil {
+			return nil, fmt.Errorf("selectableFields[%d].jsonPath: %q: %w", i, f.JSONPath, err)
 		}
-		r.Selectable = append(r.Selectable, strings.Join(path.fields, "."))
+		r.Selectable = append(r.Selectable, strings.Join(names, "."))
 	}
-	if err := addColumns(r, v.AdditionalPrinterColumns); err != nil {
-		return nil, err
-	}
+	addColumns(r, v.AdditionalPrinterColumns)
 	return r, addSubresources(r, v.Subresources, env)
 }
 

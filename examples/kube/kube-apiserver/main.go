@@ -107,7 +107,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds()),
+		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds(crd.AgeColumn())),
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),

@@ -101,16 +101,16 @@ func ask(t *testing.T, path string, tree any) answer {
 
 // requireSame requires that client-go has an answer, and reports true. It reports false where
 // client-go goes by the order of a Go map, which differs from time to time.
-func requireSame(t *testing.T, want answer, tree any) bool {
-	first := ask(t, want.Path, tree)
-	if strings.Contains(want.Path, "*") || strings.Contains(want.Path, "..") {
+func requireSame(t *testing.T, got answer, tree any) bool {
+	first := ask(t, got.Path, tree)
+	if strings.Contains(got.Path, "*") || strings.Contains(got.Path, "..") {
 		for range 60 {
-			if !equal(t, first, ask(t, want.Path, tree)) {
+			if !equal(t, first, ask(t, got.Path, tree)) {
 				return false
 			}
 		}
 	}
-	require.Equal(t, first, want)
+	require.Equal(t, first, got)
 	return true
 }
 
