@@ -1,6 +1,13 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"os"
@@ -150,4 +157,98 @@ func TestAuthenticationConfigurationIsReadAgain(t *testing.T) {
 		assert.Contains(t, metrics, series)
 	}
 	require.Eventually(t, func() bool { return strings.Contains(s.errOut.String(), "the last good one stays in effect") }, waitLimit, time.Millisecond)
+}
+
+// signingKey writes a key, and returns the path.
+func signingKey(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	der, err := x509.MarshalECPrivateKey(key)
+	require.NoError(t, err)
+	return writeTo(t, t.TempDir(), "sa.key", string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})))
+}
+
+// robotToken makes an account, and asks for a token of it.
+func robotToken(t *testing.T, boss *client, spec string) (token string) {
+	t.Helper()
+	const path = "/api/v1/namespaces/default/serviceaccounts"
+	require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, boss.do(t, "POST", path, `{"metadata":{"name":"robot"}}`).code)
+	a := boss.do(t, "POST", path+"/robot/token", `{"spec":{`+spec+`}}`)
+	require.Equal(t, http.StatusCreated, a.code, "%s", a.body)
+	var issued struct{ Status struct{ Token string } }
+	require.NoError(t, json.Unmarshal(a.body, &issued))
+	return issued.Status.Token
+}
+
+func TestSAT_05_SAT_06_FLAG_09_ServiceAccounts(t *testing.T) {
+	data, key := t.TempDir(), signingKey(t)
+	own := []string{"--service-account-issuer=https://new.example.dev", "--service-account-issuer=https://old.example.dev", "--service-account-signing-key-file=" + key}
+	s := serveIn(t, data, append(own, "--api-audiences=api,more", "--service-account-max-token-expiration=2h", "--service-account-jwks-uri=https://keys.example.dev/jwks")...)
+	boss, nobody := admin(t, s.kubeconfig), anonymous(t, s.kubeconfig)
+	token := robotToken(t, boss, `"expirationSeconds":86400`)
+	user := whoami(t, nobody.with(token))
+	require.Equal(t, "system:serviceaccount:default:robot", user.Username)
+	require.Equal(t, []string{"system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"}, user.Groups)
+	text, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	require.NoError(t, err)
+	var claims struct {
+		Issuer   string   `json:"iss"`
+		Audience []string `json:"aud"`
+		Issued   int64    `json:"iat"`
+		Expires  int64    `json:"exp"`
+	}
+	require.NoError(t, json.Unmarshal(text, &claims))
+	require.Equal(t, "https://new.example.dev", claims.Issuer)
+	require.Equal(t, []string{"api", "more"}, claims.Audience)
+	require.EqualValues(t, 7200, claims.Expires-claims.Issued)
+
+	a := nobody.with(token).do(t, "GET", "/.well-known/openid-configuration", "")
+	require.Equal(t, http.StatusOK, a.code, "%s", a.body)
+	require.Contains(t, string(a.body), `"jwks_uri":"https://keys.example.dev/jwks"`)
+	require.Equal(t, http.StatusOK, nobody.with(token).do(t, "GET", "/openid/v1/jwks", "").code)
+	require.Equal(t, http.StatusForbidden, nobody.do(t, "GET", "/openid/v1/jwks", "").code)
+	require.Equal(t, http.StatusOK, boss.do(t, "DELETE", "/api/v1/namespaces/default/serviceaccounts/robot", "").code)
+	require.Equal(t, http.StatusUnauthorized, nobody.with(token).do(t, "GET", "/healthz", "").code)
+}
+
+func TestSAT_05_WrongFlagsOfServiceAccounts(t *testing.T) {
+	key, dir := signingKey(t), t.TempDir()
+	const some = "--service-account-issuer=https://a.example.dev"
+	for want, args := range map[string][]string{
+		"--service-account-signing-key-file and --service-account-issuer belong together": {"--service-account-signing-key-file=" + key},
+		"--service-account-key-file and --service-account-issuer belong together":         {"--service-account-key-file=" + key},
+		"should not be an empty string":                                                   {"--service-account-issuer="},
+		`"https://a.example.dev" is already specified`:                                    {some, some},
+		"contained a ':' but was not a valid URL":                                         {"--service-account-issuer=https://a b:c"},
+		"--service-account-jwks-uri requires https scheme":                                {some, "--service-account-jwks-uri=http://x"},
+		"--service-account-jwks-uri must be a valid URL":                                  {some, "--service-account-jwks-uri=https://%zz"},
+		"must be between 1 hour and 2^32 seconds":                                         {some, "--service-account-max-token-expiration=59m"},
+		"no such file": {some, "--service-account-key-file=" + dir + "/none"},
+		"the signing key " + dir + "/bad: no private key in PEM format": {some, "--service-account-signing-key-file=" + writeTo(t, dir, "bad", "x")},
+		"no key in PEM format":  {some, "--service-account-key-file=" + writeTo(t, dir, "bad2", "x")},
+		"invalid boolean value": {"--service-account-lookup=maybe"},
+	} {
+		r := refused(t, append(args, "--listen=127.0.0.1:0", "--data-dir="+dir+"/data")...)
+		require.NotZero(t, r.code, want)
+		require.Contains(t, r.errOut, want)
+		require.Contains(t, r.errOut, "service-account-", want)
+		require.NoDirExists(t, dir+"/data")
+	}
+}
+
+func TestAUTHN_12_FLAG_09_BootstrapTokens(t *testing.T) {
+	const token = "abcdef.0123456789abcdef"
+	secret := `{"metadata":{"name":"bootstrap-token-abcdef"},"type":"bootstrap.kubernetes.io/token",
+		"stringData":{"token-id":"abcdef","token-secret":"0123456789abcdef","usage-bootstrap-authentication":"true"}}`
+	s := serveIn(t, t.TempDir(), "--enable-bootstrap-token-auth")
+	boss, nobody := admin(t, s.kubeconfig), anonymous(t, s.kubeconfig)
+	require.Contains(t, []int{http.StatusCreated, http.StatusConflict}, boss.do(t, "POST", "/api/v1/namespaces", `{"metadata":{"name":"kube-system"}}`).code)
+	require.Equal(t, http.StatusUnauthorized, nobody.with(token).do(t, "GET", "/healthz", "").code)
+	require.Equal(t, http.StatusCreated, boss.do(t, "POST", "/api/v1/namespaces/kube-system/secrets", secret).code)
+	require.Equal(t, "system:bootstrap:abcdef", whoami(t, nobody.with(token)).Username)
+
+	without := serveIn(t, t.TempDir())
+	require.Equal(t, http.StatusUnauthorized, anonymous(t, without.kubeconfig).with(token).do(t, "GET", "/healthz", "").code)
+	require.Equal(t, http.StatusNotFound, admin(t, without.kubeconfig).do(t, "GET", "/api/v1/namespaces/kube-system/secrets", "").code)
 }

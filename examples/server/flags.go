@@ -24,6 +24,7 @@ type flags struct {
 	storage       string
 	kubeconfig    string
 	tokenAuthFile string
+	bootstrap     bool
 	clientCAFile  string
 	proxyCAFile   string
 	proxyHeaders  map[string]*string // by flag
@@ -61,6 +62,7 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
+	set.BoolVar(&f.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
 	set.StringVar(&f.proxyCAFile, "requestheader-client-ca-file", "", "PEM file of the authorities of front proxies, which name users in headers")
 	f.proxyHeaders = map[string]*string{
 		"requestheader-allowed-names":        set.String("requestheader-allowed-names", "", "comma-separated common names of the front proxies"),

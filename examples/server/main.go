@@ -22,6 +22,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/bootstrap"
 	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authn/serviceaccount"
@@ -169,14 +170,17 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 }
 
 // served returns the kinds. Roles are served when they count, service accounts when they have tokens,
-// definitions of kinds unless a flag says otherwise.
+// Secrets when they have tokens of some kind, definitions of kinds unless a flag says otherwise.
 func served(f *flags, authorizers []string, accounts *serviceaccount.Tokens) []registry.Definition {
 	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
 	if slices.Contains(authorizers, modeRBAC) {
 		out = append(out, kinds.RBAC(policy()))
 	}
+	if accounts != nil || f.bootstrap {
+		out = append(out, kinds.Secrets())
+	}
 	if accounts != nil {
-		out = append(out, kinds.Secrets(), kinds.ServiceAccounts(kinds.IssueTokens(accounts)))
+		out = append(out, kinds.ServiceAccounts(kinds.IssueTokens(accounts)))
 	}
 	if f.crds {
 		out = append(out, crd.Kinds())
@@ -229,6 +233,7 @@ type credentials struct {
 	tokens       *token.File          // nil when there are none
 	signed       *authnflags.Authentication
 	accounts     *serviceaccount.Tokens // nil when there are none
+	bootstrap    bool                   // tokens in Secrets of kube-system count
 	webhook      *webhook.Webhook       // nil when there is none
 }
 
@@ -250,6 +255,7 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
 	}
+	c.bootstrap = f.bootstrap
 	if c.accounts, err = f.accounts.Open(log); err != nil {
 		return c, err
 	}
@@ -306,6 +312,9 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 	}
 	if c.accounts != nil {
 		out = append(out, c.accounts)
+	}
+	if c.bootstrap {
+		out = append(out, bootstrap.New())
 	}
 	out = append(out, c.signed.Authenticators()...)
 	if c.webhook != nil {

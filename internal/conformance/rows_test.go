@@ -84,7 +84,6 @@ var later = map[string]string{
 	"LIM-12":    "the plugin DefaultTolerationSeconds",
 	"LIM-14":    "package cel",
 	"LIM-16":    "the document gives no limits",
-	"FLAG-09":   "flags of authentication",
 	"AUD-29":    "the document gives no values",
 	"FLAG-12":   "the plugin DefaultTolerationSeconds",
 	"STORE-07":  "the live view is always on, so there are no two results to compare",
