@@ -83,7 +83,7 @@ func (s serviceAccounts) Define(env registry.Env) (registry.Bundle, error) {
 // token is the subresource.
 func (s serviceAccounts) token(domain string) registry.Endpoint {
 	return registry.Action[ServiceAccount, serviceaccount.TokenRequest, serviceaccount.TokenRequest]{
-		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication." + domain, Version: "v1", Kind: "TokenRequest"},
+		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication." + domain, Version: "v1", Kind: "TokenRequest"}, Misnamed: serviceaccount.Misnamed,
 		Default:  func(_ context.Context, r *serviceaccount.TokenRequest) { r.Spec.Default() },
 		Validate: func(_ context.Context, r *serviceaccount.TokenRequest, f *status.Fields) { r.Spec.Validate(f) },
 		Run: func(ctx context.Context, call *registry.Call[ServiceAccount], r *serviceaccount.TokenRequest) (*serviceaccount.TokenRequest, error) {

@@ -28,6 +28,10 @@ type Action[T, D, A any] struct {
 	// hooks are. It must not change anything where call.DryRun is set.
 	Run func(ctx context.Context, call *Call[T], doc *D) (*A, error)
 
+	// Misnamed, if not nil, makes the answer to a document whose metadata names another object than the URL.
+	// The usual answer is a BadRequest.
+	Misnamed func(name string) error
+
 	// Default and Validate are to documents what those of Kind are to objects.
 	Default  func(ctx context.Context, doc *D)
 	Validate func(ctx context.Context, doc *D, f *status.Fields)
@@ -76,5 +80,5 @@ func (a Action[T, D, A]) Describe(of *Resource, env Env) (Subresource, error) {
 		}
 		return typed.Encode(out)
 	}
-	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run}}}, nil
+	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run, Misnamed: a.Misnamed}}}, nil
 }

@@ -67,6 +67,10 @@ type Handler struct {
 	// Run answers with a document. It is given what is sent: the body where there is one, else the options.
 	Run func(ctx context.Context, call *Call[Tree], sent Tree) (Tree, error)
 
+	// Misnamed, if not nil, makes the answer to a body whose metadata names another object than the URL. The
+	// usual answer is a BadRequest.
+	Misnamed func(name string) error
+
 	// Open begins a stream of bytes, of MediaType.
 	Open      func(ctx context.Context, call *Call[Tree], options Tree) (io.ReadCloser, error)
 	MediaType string

@@ -55,6 +55,13 @@ func (s *TokenRequestSpec) Default() {
 	}
 }
 
+// Misnamed answers a request whose metadata names another account than the URL.
+func Misnamed(name string) error {
+	return status.Invalid(meta.GroupKind{Group: "authentication.k8s.io", Kind: "TokenRequest"}, name, []status.FieldError{{
+		Type: meta.CauseFieldValueInvalid, Field: "metadata.name", Value: name, Detail: "must match the service account name if specified",
+	}})
+}
+
 // Validate reports a lifetime that is too short or too long.
 func (s *TokenRequestSpec) Validate(f *status.Fields) {
 	switch at := f.At("spec", "expirationSeconds"); {

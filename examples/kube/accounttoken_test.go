@@ -166,7 +166,7 @@ func TestSAT_01_WhatIsAskedFor(t *testing.T) {
 	uid := word(at(s.must(t, 200, "GET", robots+"/robot", ""), "metadata", "uid"))
 	s.must(t, 422, "POST", robotsOwn, `{"spec":{"expirationSeconds":599}}`)
 	s.must(t, 422, "POST", robotsOwn, `{"spec":{"expirationSeconds":4294967297}}`)
-	s.must(t, 400, "POST", robotsOwn, `{"metadata":{"name":"other"},"spec":{}}`)
+	s.must(t, 422, "POST", robotsOwn, `{"metadata":{"name":"other"},"spec":{}}`)
 	mismatch := s.must(t, 409, "POST", robotsOwn, `{"metadata":{"uid":"earlier"},"spec":{}}`)
 	require.Contains(t, mismatch["message"], "the UID in the token request (earlier) does not match the UID of the service account ("+uid+")")
 	answer := s.must(t, 201, "POST", robotsOwn, `{"metadata":{"uid":"`+uid+`"},"spec":{}}`)

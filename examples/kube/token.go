@@ -20,7 +20,7 @@ import (
 // tokens issues tokens for service accounts.
 func (c *cluster) tokens() registry.Endpoint {
 	return registry.Action[corev1.ServiceAccount, authenticationv1.TokenRequest, authenticationv1.TokenRequest]{
-		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"},
+		Name: "token", Kind: meta.GroupVersionKind{Group: "authentication.k8s.io", Version: "v1", Kind: "TokenRequest"}, Misnamed: serviceaccount.Misnamed,
 		Default: func(_ context.Context, r *authenticationv1.TokenRequest) {
 			point(&r.Spec.ExpirationSeconds, *requestedToken(r).Spec.ExpirationSeconds)
 			fillEmpty(reflect.ValueOf(r))

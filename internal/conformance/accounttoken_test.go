@@ -141,7 +141,7 @@ func TestSAT_01_TokenRequest(t *testing.T) {
 		s.do("POST", path, `{"spec":{"expirationSeconds":599}}`).refused(422, "Invalid", "").
 			because("FieldValueInvalid", "spec.expirationSeconds", "may not specify a duration less than 10 minutes")
 		s.do("POST", path, `{"metadata":{"uid":"earlier"},"spec":{}}`).refused(409, "Conflict", "does not match the UID of the service account ("+uid+")")
-		s.do("POST", path, `{"metadata":{"name":"other"},"spec":{}}`).refused(400, "BadRequest", "name")
+		s.do("POST", path, `{"metadata":{"name":"other"},"spec":{}}`).refused(422, "Invalid", "must match the service account name")
 		s.do("POST", path, `{"metadata":{"namespace":"other"},"spec":{}}`).refused(400, "BadRequest", "namespace")
 		s.do("POST", path, `{"spec":{"audiences":"api"}}`).is(422)
 		s.do("POST", accountsPath+"/none/token", `{"spec":{}}`).refused(404, "NotFound", `serviceaccounts "none" not found`)

@@ -106,6 +106,9 @@ func (w *write) identifyName() error {
 // leaves out.
 func (w *write) identifyAction(id meta.Key) error {
 	if id.Name != "" && id.Name != w.target.Name {
+		if w.handler.Misnamed != nil {
+			return w.handler.Misnamed(id.Name)
+		}
 		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
 	}
 	if id.Namespace != "" && id.Namespace != w.target.Namespace {
