@@ -44,6 +44,8 @@ var elsewhere = map[string][]string{
 
 	"AUTHNCFG": {"authn/jwt", "examples/server"},
 
+	"AUTHN-16": {"examples/kube/kube-apiserver"}, // a client of Kubernetes
+
 	"ERR-09":  {"client"}, // what a client does
 	"ERR-10":  {"client"}, //
 	"ERR-12":  {"client"}, //
@@ -73,7 +75,6 @@ var later = map[string]string{
 	"CEL-21": "the table of costs",
 	"VER-14": "the document gives no criteria",
 
-	"AUTHN-16": "exec plugins of clients",
 	"AUTHN-18": "servers that look the configuration up in another server",
 
 	"HEALTH-08": "advice for operators",
