@@ -194,6 +194,10 @@ type Resource struct {
 	// resources. A kind with one form may have it, too: forms, and another stored one, may come later.
 	Converter Converter
 
+	// SelectByRecord says that the Converter changes no selectable field. Field selectors then look at the record of an object,
+	// which is cheaper. By default they look at what the object is converted to.
+	SelectByRecord bool
+
 	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its
 	// result, and nothing is ever stored. All fields about stored objects are unused then.
 	// Source: MODEL-21.

@@ -20,6 +20,7 @@ type Event struct {
 	Type     meta.EventType
 	Entry    *Entry           // shared, never nil except for a bookmark
 	Revision storage.Revision // of the commit; for an initial event, the entry's own
+	Before   *Entry           // of a Modified event: the state before, shared
 }
 
 // AppendFrame appends the event as one line of a JSON watch stream: `{"type":"ADDED","object":{…}}`

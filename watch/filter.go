@@ -89,7 +89,7 @@ func (f *Filter) event(c *change) (event Event, ok bool) {
 	now := c.next != nil && f.matches(c.next)
 	switch {
 	case before && now:
-		return Event{Type: meta.Modified, Entry: c.next, Revision: c.revision}, true
+		return Event{Type: meta.Modified, Entry: c.next, Revision: c.revision, Before: c.prev}, true
 	case now:
 		return Event{Type: meta.Added, Entry: c.next, Revision: c.revision}, true
 	case before:

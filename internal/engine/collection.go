@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -61,6 +62,9 @@ func deleteEach(ctx context.Context, c *collectionDelete) error {
 		c.one(ctx, entry)
 		return !c.failed()
 	})
+	if known, ok := errors.AsType[*status.Error](err); ok && c.err == nil {
+		return known
+	}
 	if c.err == nil && err != nil {
 		return c.engine.readError(c.found.Served.Kind, "deletecollection", err)
 	}

@@ -118,12 +118,16 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 		return nil, err
 	}
 	filter.Shards = lr.Shards
+	late, err := served.lateFields(lr.Fields)
+	if err != nil {
+		return nil, err
+	}
 	var scope chunkScope
 	if lr.Limit > 0 || lr.Continue != "" {
 		scope = chunkScope{
 			resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
 			// Of the stored form: the version may change (PAGE-09).
-			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String(), shards: lr.Shards.String(),
+			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String() + late.String(), shards: lr.Shards.String(),
 		}
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)
@@ -131,6 +135,9 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 		return nil, err
 	}
 	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
+	if !late.Empty() {
+		found.late = &lateChoice{ctx: ctx, served: served, by: late}
+	}
 	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served, Shards: lr.Shards}
 	switch {
 	case lr.Limit > 0:
@@ -138,7 +145,7 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 			return nil, err
 		}
 	default:
-		out.show(found.after(from.after), snap.Err)
+		out.show(found.after(from.after), found.err)
 		if !lr.MetadataOnly {
 			if err := served.broken.among(found, from.after, ""); err != nil {
 				return nil, err
@@ -219,7 +226,10 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 		return watch.Filter{}, status.BadRequest("%v", err)
 	}
 	var err error
-	if s.Kind.Stored != nil && !fields.Empty() {
+	switch {
+	case s.Kind.straight():
+		fields, err = s.earlyFields(fields)
+	case s.Kind.Stored != nil && !fields.Empty():
 		fields, err = s.storedFields(fields)
 	}
 	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
@@ -229,15 +239,32 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 type selection struct {
 	snap        *watch.Snapshot
 	filter      watch.Filter
+	late        *lateChoice // nil if the filter says all
 	storageName string
+}
+
+// err returns why a walk has ended early, or nil if it has not.
+func (s selection) err() error {
+	if s.late != nil && s.late.err != nil {
+		return s.late.err
+	}
+	return s.snap.Err()
 }
 
 // after iterates over the selection after a storage key, or over all of it for "".
 func (s selection) after(key string) iter.Seq[*watch.Entry] {
 	walk := s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key)
-	if s.filter.Whole() {
-		return walk
+	if !s.filter.Whole() {
+		walk = s.matching(walk)
 	}
+	if s.late != nil {
+		walk = s.late.from(walk)
+	}
+	return walk
+}
+
+// matching walks over the entries that the filter matches.
+func (s selection) matching(walk iter.Seq[*watch.Entry]) iter.Seq[*watch.Entry] {
 	return func(yield func(*watch.Entry) bool) {
 		for entry := range walk {
 			if s.filter.Matches(entry) && !yield(entry) {
@@ -263,7 +290,7 @@ func (s selection) first(n int64, key string) iter.Seq[*watch.Entry] {
 // look at each of them. That is so for a selector (COLL-10), and for a state so old that the later
 // changes are no longer known.
 func (s selection) left(key string) int64 {
-	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() || s.filter.Shards != nil {
+	if !s.filter.Labels.Empty() || !s.filter.Fields.Empty() || s.filter.Shards != nil || s.late != nil {
 		return -1
 	}
 	return int64(s.snap.Count(s.filter.KeyPrefix(s.storageName), key))
@@ -288,6 +315,9 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 			items = append(items, entry)
 		}
 	}
+	if found.late != nil && found.late.err != nil {
+		return found.late.err
+	}
 	if err := found.snap.Err(); err != nil {
 		return e.readError(out.Served.Kind, "list", err)
 	}
@@ -297,9 +327,9 @@ func (e *Engine) chunk(ctx context.Context, out *Listed, found selection, scope 
 		}
 	}
 	if taken > int64(len(items)) {
-		out.show(found.first(taken, from.after), found.snap.Err)
+		out.show(found.first(taken, from.after), found.err)
 	} else {
-		out.show(slices.Values(items), found.snap.Err)
+		out.show(slices.Values(items), found.err)
 	}
 	if !more {
 		return nil
@@ -333,6 +363,9 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 		var events []watch.Event
 		for err == nil {
 			if events, err = cursor.Next(ctx, events[:0]); err != nil {
+				break
+			}
+			if events, err = at.Choose(ctx, wr.Fields, events); err != nil {
 				break
 			}
 			if err = at.Served.ShowEvents(ctx, events); err != nil {

@@ -206,9 +206,12 @@ func (w *listWriter) Write(p []byte) (int, error) {
 
 // listError is what the client is told about a list that broke off.
 func listError(err error) error {
+	known, ok := errors.AsType[*status.Error](err)
 	switch {
 	case err == nil || isConnectionError(err):
 		return err
+	case ok:
+		return known
 	case watch.Expired(err):
 		return status.Expired("the state that was being listed is no longer retained; list again")
 	}

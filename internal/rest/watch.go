@@ -311,6 +311,13 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 				return err
 			}
 		}
+		reached := s.at
+		if n := len(s.events); n > 0 {
+			reached = max(reached, s.events[n-1].Revision)
+		}
+		if s.events, err = s.call.at.Choose(s.ctx, s.info.Query.FieldSelector, s.events); err != nil {
+			return err
+		}
 		if s.form.As != negotiate.PartialObjectMetadata {
 			if err := s.served.ShowEvents(s.ctx, s.events); err != nil {
 				return err
@@ -324,9 +331,7 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 				return errWrite
 			}
 		}
-		if n := len(s.events); n > 0 {
-			s.at = max(s.at, s.events[n-1].Revision)
-		}
+		s.at = reached
 		clear(s.events) // an idle stream holds on to no object
 		s.events = s.events[:0]
 		more := s.cursor.Walking() // of the initial events only full pieces leave before the last

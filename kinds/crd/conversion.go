@@ -65,7 +65,7 @@ func newConversions(group string, d *definitions) *conversions {
 	}
 }
 
-// of returns the conversion of a definition. The webhook that the definition named before is released
+// of returns the conversion of a definition, nil for that of the strategy None. The webhook that the definition named before is released
 // by keep.
 func (c *conversions) of(d *definition) (registry.Converter, *sharedClient, error) {
 	if convert := c.inGo[d.Name]; convert != nil {
@@ -73,7 +73,7 @@ func (c *conversions) of(d *definition) (registry.Converter, *sharedClient, erro
 	}
 	conversion := d.Spec.Conversion
 	if conversion == nil || conversion.Strategy != "Webhook" {
-		return relabelled, nil, nil
+		return nil, nil, nil
 	}
 	config, versions := conversion.parts()
 	if config == nil {

@@ -713,3 +713,141 @@ func TestCRD_19_ServicesAndMetrics(t *testing.T) {
 	require.Contains(t, names, "apiserver_crd_conversion_webhook_duration_seconds")
 	require.Contains(t, names, "apiserver_conversion_webhook_request_total")
 }
+
+// shirt is an object of the test of selectable fields, in v1.
+func shirt(name, color string, quantity int, size any, branded bool) tree {
+	spec := tree{"color": color, "quantity": quantity, "branded": branded}
+	if size != nil {
+		spec["size"] = size
+	}
+	return tree{"apiVersion": "tests.example.com/v1", "kind": "Shirt", "metadata": tree{"name": name}, "spec": spec}
+}
+
+// Each version selects by its own fields, of what the webhook converts objects to: lists, chunks of
+// lists, watches and deletions.
+func TestCRD_17_FieldsOfAnotherVersion(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	h := newHook(t)
+	h.convert(func(to string, o tree) (tree, error) {
+		out := maps.Clone(o)
+		out["apiVersion"] = to
+		spec := maps.Clone(o["spec"].(tree))
+		for _, names := range [][2]string{{"color", "hue"}, {"hue", "color"}} {
+			if v, ok := o["spec"].(tree)[names[0]]; ok {
+				delete(spec, names[0])
+				spec[names[1]] = v
+			}
+		}
+		out["spec"] = spec
+		return out, nil
+	})
+	var versions []any
+	for name, color := range map[string]string{"v1": "color", "v1beta1": "hue"} {
+		fields := []any{}
+		for _, field := range []string{color, "quantity", "size", "branded"} {
+			fields = append(fields, tree{"jsonPath": ".spec." + field})
+		}
+		versions = append(versions, tree{
+			"name": name, "served": true, "storage": name == "v1", "selectableFields": fields,
+			"schema": tree{"openAPIV3Schema": tree{"type": "object", "properties": tree{"spec": tree{"type": "object", "properties": tree{
+				color: tree{"type": "string"}, "quantity": tree{"type": "integer"}, "branded": tree{"type": "boolean"}, "size": tree{"type": "string"},
+			}}}}},
+		})
+	}
+	establish(t, srv, text(t, tree{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": tree{"name": "shirts.tests.example.com"},
+		"spec": tree{
+			"group": "tests.example.com", "scope": "Cluster", "versions": versions, "conversion": h.conversion("v1"),
+			"names": tree{"plural": "shirts", "kind": "Shirt"},
+		},
+	}))
+	at := func(version string) string { return "/apis/tests.example.com/" + version + "/shirts" }
+	create := func() {
+		t.Helper()
+		for _, o := range []tree{shirt("shirt1", "blue", 2, "S", true), shirt("shirt2", "blue", 3, "M", false), shirt("shirt3", "green", 2, nil, false)} {
+			code, answer := call(t, srv, "POST", at("v1"), text(t, o))
+			require.Equal(t, 201, code, "%v", answer)
+		}
+	}
+	names := func(list tree) (out []string) {
+		for _, item := range list["items"].([]any) {
+			out = append(out, item.(tree)["metadata"].(tree)["name"].(string))
+		}
+		return out
+	}
+	cases := []struct {
+		version, selector string
+		want, removed     []string
+	}{
+		{"v1", "spec.color=blue", []string{"shirt1", "shirt2"}, []string{"shirt1", "shirt2"}},
+		{"v1beta1", "spec.hue=blue", []string{"shirt1", "shirt2"}, []string{"shirt1", "shirt2"}},
+		{"v1beta1", "spec.hue=green", []string{"shirt2", "shirt3"}, nil},
+		{"v1beta1", "spec.hue=blue,spec.quantity=2", []string{"shirt1"}, []string{"shirt1"}},
+		{"v1beta1", "spec.size=M,metadata.name=shirt2", []string{"shirt2"}, nil},
+		{"v1beta1", "spec.branded=true", []string{"shirt1"}, []string{"shirt1"}},
+	}
+	watches := make([]*bufio.Scanner, len(cases))
+	for i, c := range cases {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+at(c.version)+"?watch=true&fieldSelector="+c.selector, nil)
+		require.NoError(t, err)
+		answer, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		defer func() { _ = answer.Body.Close() }()
+		require.Equal(t, 200, answer.StatusCode)
+		watches[i] = bufio.NewScanner(answer.Body)
+	}
+	create()
+	for _, c := range cases {
+		if c.selector == "spec.hue=green" {
+			continue // one of its objects is painted later
+		}
+		code, list := call(t, srv, "GET", at(c.version)+"?fieldSelector="+c.selector, "")
+		require.Equal(t, 200, code, "%v", list)
+		require.Equal(t, c.want, names(list), "%+v", c)
+		code, first := call(t, srv, "GET", at(c.version)+"?limit=1&fieldSelector="+c.selector, "")
+		require.Equal(t, 200, code)
+		require.Equal(t, c.want[:1], names(first))
+		if next, _ := first["metadata"].(tree)["continue"].(string); len(c.want) > 1 {
+			code, second := call(t, srv, "GET", at(c.version)+"?limit=1&fieldSelector="+c.selector+"&continue="+next, "")
+			require.Equal(t, 200, code, "%v", second)
+			require.Equal(t, c.want[1:], names(second))
+		}
+	}
+	code, answer := call(t, srv, "GET", at("v1beta1")+"?fieldSelector=spec.color=blue", "")
+	require.Equal(t, 400, code, "%v", answer)
+
+	code, _ = call(t, srv, "DELETE", at("v1")+"/shirt1", "")
+	require.Equal(t, 200, code)
+	code, answer = patch(t, srv, at("v1")+"/shirt2", `{"spec":{"color":"green"}}`)
+	require.Equal(t, 200, code, "%v", answer)
+	for i, c := range cases {
+		added, removed := []string(nil), []string(nil)
+		for len(added) < len(c.want) || len(removed) < len(c.removed) {
+			require.True(t, watches[i].Scan(), "%+v", c)
+			var event tree
+			require.NoError(t, json.Unmarshal(watches[i].Bytes(), &event))
+			name := event["object"].(tree)["metadata"].(tree)["name"].(string)
+			switch event["type"] {
+			case "ADDED":
+				added = append(added, name)
+			case "DELETED":
+				removed = append(removed, name)
+			}
+		}
+		require.ElementsMatch(t, c.want, added, "%+v", c)
+		require.Equal(t, c.removed, removed, "%+v", c)
+	}
+
+	h.set(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "cannot", http.StatusUnprocessableEntity) })
+	code, answer = call(t, srv, "POST", at("v1"), text(t, shirt("shirt4", "red", 9, nil, false)))
+	require.Equal(t, 201, code, "%v", answer)
+	for _, method := range []string{"GET", "DELETE"} {
+		code, answer = call(t, srv, method, at("v1beta1")+"?fieldSelector=spec.hue!=red&limit=500", "")
+		require.Equal(t, 500, code, "%v", answer)
+		require.Contains(t, answer["message"], "conversion webhook for tests.example.com/v1, Kind=Shirt failed: the server rejected our request")
+	}
+	code, answer = call(t, srv, "DELETE", at("v1")+"?fieldSelector=spec.color=green,spec.quantity=3", "")
+	require.Equal(t, 200, code, "%v", answer)
+	_, list := call(t, srv, "GET", at("v1"), "")
+	require.Equal(t, []string{"shirt3", "shirt4"}, names(list))
+}

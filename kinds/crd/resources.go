@@ -61,6 +61,9 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 		}
 		if len(out) == 0 {
 			r.Converter = convert
+			if convert == nil {
+				r.Converter, r.SelectByRecord = relabelled, true
+			}
 		} else {
 			r.Stored = &registry.Conversion{Resource: out[0]}
 		}
