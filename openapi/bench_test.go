@@ -83,6 +83,25 @@ func BenchmarkFromType(b *testing.B) {
 	}
 }
 
+// BenchmarkFromTree reads a document of 10 KB, the size of a usual definition.
+func BenchmarkFromTree(b *testing.B) {
+	var properties []string
+	for i := range 8 {
+		properties = append(properties, fmt.Sprintf(`"part%d":%s`, i, strings.ReplaceAll(structural, `"metadata": {"type": "object"}`, `"x": {"type": "object"}`)))
+	}
+	v, err := json.DecodeTree([]byte(`{"type":"object","properties":{`+strings.Join(properties, ",")+`}}`), json.TreeOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	document, _ := v.(map[string]any)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, errs := openapi.FromTree(document); len(errs) > 0 {
+			b.Fatal(errs)
+		}
+	}
+}
+
 func BenchmarkDocument(b *testing.B) {
 	b.ReportAllocs()
 	d := document(widget(b))

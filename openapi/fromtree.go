@@ -56,7 +56,7 @@ func (t TreeReader) Read(tree map[string]any) (*Schema, []status.FieldError) {
 }
 
 func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
-	r := &treeRules{TreeReader: t}
+	r := &treeRules{TreeReader: t, walk: walk{work: maxWork - maxDefaultWork}}
 	reader := treeReader{}
 	root := reader.node(tree)
 	if len(reader.errs) > 0 {
@@ -85,7 +85,7 @@ func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
 func (r *treeRules) build(root *node) *Schema {
 	completeObject(root.schema)
 	root.embed()
-	s, problems := newFromDocument(root.schema)
+	s, problems := newFromDocument(root.schema, r.costs)
 	for _, p := range problems {
 		if len(r.errs) < maxErrors {
 			r.errs = append(r.errs, p)

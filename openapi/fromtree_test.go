@@ -195,13 +195,14 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 	conditions := `{"type":"object","properties":{"a":` + wide[:len(wide)-1] + `,"anyOf":[` + strings.ReplaceAll(wide, `"type":"string"`, `"minLength":1`) + `]}}}`
 	conditions = strings.Replace(conditions, `"anyOf":[{"type":"object",`, `"anyOf":[{`, 1)
 	keys := `"k` + strings.Repeat(`","k`, 30_000) + `"`
-	patterns := func(n int) string {
+	patternsOf := func(n int, pattern string) string {
 		var b strings.Builder
 		for i := range n {
-			fmt.Fprintf(&b, `"p%d":{"type":"string","pattern":"^[a-z]{1,99}%d$"},`, i, i)
+			fmt.Fprintf(&b, `"p%d":{"type":"string","pattern":"%s%d"},`, i, pattern, i)
 		}
 		return `{"type":"object","properties":{` + b.String() + `"z":{"type":"string"}}}`
 	}
+	patterns := func(n int) string { return patternsOf(n, "^[a-z]{1,99}") }
 	enum := func(n int) string { return `{"type":"string","enum":["` + strings.Repeat(`x","`, n) + `y"]}` }
 	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 150) + `{"type":"string"}` + strings.Repeat(`}}`, 150)
 	for name, c := range map[string]struct{ source, want string }{
@@ -214,9 +215,14 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		"conditions":      {conditions, "more than 100000 nodes"},
 		"keys":            {properties(1, `{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[`+keys+`],"items":{"type":"object","required":[`+keys+`],"properties":{"k":{"type":"string"}}}}`), "at most 100 keys"},
 		"enum":            {properties(1, enum(20_000)), "at most 10000 values"},
+		"thousand levels": {strings.Repeat(`{"type":"object","properties":{"a":`, 400) + `{"type":"string"}` + strings.Repeat(`}}`, 400), "more than 100 levels deep"},
+		"megabyte":        {properties(1, `{"type":"string","pattern":"`+strings.Repeat("a", 1<<20)+`"}`), "longer than 4096 bytes"},
+		"case folding":    {patternsOf(300, `(?i)`+strings.Repeat(`\\pL`, 1000)), "patterns of the schema together are too large"},
+		"many problems":   {properties(50_000, `{}`), "only the first 999 are listed"},
+		"work":            {properties(1, `{"type":"array","default":[`+strings.Repeat(`"x",`, 3000)+`"x"],"items":{"type":"string"},"allOf":[`+strings.Repeat(`{"items":{"minLength":1}},`, 900)+`{}]}`), "too much work"},
 		"branches":        {properties(1, `{"type":"string","anyOf":[`+strings.Repeat(`{"minLength":1},`, 1500)+`{}]}`), "more than 1000 branches"},
 	} {
-		o := json.TreeOptions{MaxDepth: 1000}
+		o := json.TreeOptions{MaxDepth: 5000}
 		v, err := json.DecodeTree([]byte(c.source), o)
 		require.NoError(t, err)
 		_, errs := openapi.FromTree(v.(map[string]any))

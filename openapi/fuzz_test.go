@@ -24,6 +24,11 @@ func FuzzFromTree(f *testing.F) {
 	f.Add([]byte(`{"type":"object","properties":{"o":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true},"p":{"x-kubernetes-int-or-string":true,"allOf":[{"anyOf":[{"type":"integer"},{"type":"string"}]},{"not":{"maximum":3}}]}}}`),
 		[]byte(`{"o":{"kind":"","metadata":{"name":"/","labels":{" ":" "}}},"p":2}`), []byte(`{"o":null}`))
 	f.Add([]byte(`{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string","pattern":"^a"}}}}}`), []byte(`{"metadata":{"name":"b"}}`), []byte(`{}`))
+	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"object","properties":{"x":{"type":"object","default":{"u":1,"v":"s"},"properties":{"v":{"type":"integer"}}}}}},
+		"e":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"kind":{"type":"string","default":"K"},"metadata":{"type":"object","default":{"name":"x"},"properties":{"labels":{"type":"object","default":{"a":"b"},"maxProperties":2}}}}}}}`),
+		[]byte(`{"a":{"b":{},"c":{"x":null}},"e":{"metadata":{"labels":{"c":"d"}}}}`), []byte(`{"e":{}}`))
+	f.Add([]byte(`{"type":"object","properties":{"kind":{"type":"string","enum":["A"]},"a":{"type":"string","x-kubernetes-int-or-string":true,"minimum":3,"maximum":1},"b":{"type":"integer","multipleOf":0,"enum":["x"]},"c":{"type":"object","properties":{"d":{"type":"string"}},"additionalProperties":true}}}`),
+		[]byte(`{"kind":"B","a":2,"b":4,"c":{"d":"e","f":{"g":1}}}`), []byte(`{"b":0}`))
 	for _, format := range openapi.Formats() {
 		f.Add(fmt.Appendf(nil, `{"type":"object","properties":{"a":{"type":"string","format":%q}}}`, format), []byte(`{"a":"rgb(1,2,3) 978-0321751041"}`), []byte(`{}`))
 	}

@@ -22,20 +22,18 @@ type matcher struct {
 }
 
 // measurePattern estimates the number of instructions of a pattern. It rejects patterns that would
-// need too many.
+// need too many. The error is a *syntax.Error if the pattern is malformed.
 func measurePattern(pattern string) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
-	if bad, ok := errors.AsType[*syntax.Error](err); ok {
-		return 0, errors.New(string(bad.Code))
-	} else if err != nil {
+	if err != nil {
 		return 0, err
 	}
 	size := patternSize(parsed)
 	if size > maxPatternSize {
-		return 0, errors.New("has too many repetitions to be matched safely")
+		return size, errors.New("has too many repetitions to be matched safely")
 	}
 	return size, nil
 }

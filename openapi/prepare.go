@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ const (
 type costs struct {
 	// document is set for a schema from a document, which has been judged by the rules of documents.
 	document     bool
-	patterns     map[string]*matcher // compiled
+	patterns     map[string]compiled
 	patternSize  int
 	defaultBytes int
 }
@@ -71,8 +72,9 @@ func New(s *Schema) (*Schema, error) {
 
 // newFromDocument is like New, for a schema from a document whose keywords have been checked. It
 // checks limits alone: kube-apiserver accepts a minimum above the maximum, for example.
-func newFromDocument(s *Schema) (*Schema, []status.FieldError) {
-	return newSchema(s, costs{document: true})
+func newFromDocument(s *Schema, c costs) (*Schema, []status.FieldError) {
+	c.document = true
+	return newSchema(s, c)
 }
 
 func newSchema(s *Schema, c costs) (*Schema, []status.FieldError) {
@@ -301,7 +303,9 @@ func (s *Schema) check(c *costs) (problems []problem) {
 	}
 	if s.Pattern != "" {
 		m, err := c.pattern(s.Pattern)
-		if err != nil {
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
+			problems = append(problems, problem{"pattern", s.Pattern, string(bad.Code)})
+		} else if err != nil {
 			problems = append(problems, problem{"pattern", s.Pattern, err.Error()})
 		}
 		s.ready.pattern = m
@@ -483,27 +487,33 @@ func (s *Schema) prepareEnum(r *prepared, anyType bool) (problems []problem) {
 	return problems
 }
 
-// pattern compiles a pattern. Each distinct pattern is compiled and counted once.
+// compiled is the result of compiling a pattern.
+type compiled struct {
+	matcher *matcher
+	err     error
+}
+
+// pattern compiles a pattern. Each distinct pattern is compiled and counted once. Patterns that are
+// too large count as well, because reading them is expensive.
 func (c *costs) pattern(text string) (*matcher, error) {
-	if m, done := c.patterns[text]; done {
-		return m, nil
+	if done, ok := c.patterns[text]; ok {
+		return done.matcher, done.err
 	}
-	size, err := measurePattern(text)
-	if err != nil {
-		return nil, err
-	}
-	if c.patternSize += size; c.patternSize > maxPatternsSize {
+	if c.patternSize > maxPatternsSize {
 		return nil, errors.New("all patterns of the schema together are too large")
 	}
-	m, err := compilePattern(text, size)
-	if err != nil {
-		return nil, err
+	size, err := measurePattern(text)
+	var m *matcher
+	if c.patternSize += size; err == nil && c.patternSize > maxPatternsSize {
+		return nil, errors.New("all patterns of the schema together are too large")
+	} else if err == nil {
+		m, err = compilePattern(text, size)
 	}
 	if c.patterns == nil {
-		c.patterns = map[string]*matcher{}
+		c.patterns = map[string]compiled{}
 	}
-	c.patterns[text] = m
-	return m, nil
+	c.patterns[text] = compiled{m, err}
+	return m, err
 }
 
 // prepareDefault converts the default to its stored form, fills in the defaults below it, and
@@ -524,7 +534,11 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	case d.exhausted:
 		return bad("all defaults of the schema together are too large")
 	}
-	if !c.document { // the document's defaults are judged as they are written
+	if c.document {
+		// Its defaults are judged as they are written. Those that are accepted although they have unknown
+		// fields lose them.
+		value, _ = prune(s, value)
+	} else {
 		if s.validate(&w, value, earlier{}); len(w.errs) > 0 {
 			return bad(w.errs[0].String())
 		}

@@ -8,6 +8,9 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// maxDefaultWork limits the steps of judging all defaults of a document, see maxWork.
+const maxDefaultWork = 1_000_000
+
 // defaults reports the defaults of a document that are not valid as they are written. An object that
 // lacks the field would be invalid otherwise, without a mistake of its author. Defaults below
 // additionalProperties are not checked.

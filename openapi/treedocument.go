@@ -189,7 +189,7 @@ func (r *treeRules) keyedList(n *node) {
 	}
 	switch {
 	case len(n.tuple) > 0:
-		r.invalid("items", n.tree["items"], "must only have a single schema if x-kubernetes-list-type is map")
+		r.invalid("items", shown(n.tree["items"]), "must only have a single schema if x-kubernetes-list-type is map")
 		return
 	case n.items == nil:
 		r.required("items", "must have a schema if x-kubernetes-list-type is map")

@@ -78,6 +78,9 @@ type branch struct {
 }
 
 func (n *node) branches() []branch {
+	if n.allOf == nil && n.anyOf == nil && n.oneOf == nil && n.not == nil {
+		return nil
+	}
 	out := []branch{{"allOf", n.allOf}, {"anyOf", n.anyOf}, {"oneOf", n.oneOf}}
 	if n.not != nil {
 		out = append(out, branch{"not", []*node{n.not}})

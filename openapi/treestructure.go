@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"errors"
 	"regexp/syntax"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type treeRules struct {
 	TreeReader
 	from   []json.Step // see complete
 	broken Breach      // the rules that the document breaks
+	costs  costs
 }
 
 // in calls f with the path extended by some steps.
@@ -168,10 +170,12 @@ func (r *treeRules) values(n *node, types, firstTypes bool) {
 			r.in(func() { r.condition(condition, b.keyword == "allOf" && i == 0 && firstTypes) }, b.at(i)...)
 		}
 	}
-	if pattern := n.schema.Pattern; pattern != "" && len(pattern) <= maxPatternBytes { // New rejects longer ones
-		if _, err := syntax.Parse(pattern, syntax.Perl); err != nil {
-			r.invalid("pattern", pattern, "must be a valid regular expression, but isn't: "+err.Error())
-		}
+	if n.schema.Pattern == "" {
+		return
+	}
+	_, err := r.costs.pattern(n.schema.Pattern)
+	if bad, ok := errors.AsType[*syntax.Error](err); ok { // New reports the others
+		r.invalid("pattern", n.schema.Pattern, "must be a valid regular expression, but isn't: "+bad.Error())
 	}
 }
 

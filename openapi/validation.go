@@ -194,6 +194,9 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 			w.path = append(w.path, json.Item(i))
 			s.Items.validate(w, value, before.item(value))
 			w.path = w.path[:len(w.path)-1]
+			if w.done() || w.work > maxWork {
+				break
+			}
 		}
 	}
 	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.allowsDuplicates && !s.advisory {
