@@ -188,7 +188,7 @@ func TestCRD_12_ProblemsOfRules(t *testing.T) {
 		"spec: Invalid value: failed rule: self.a < self.b",
 		"spec.a: Forbidden: a must be less than b",
 		"spec: Required value: a is 2",
-		"spec: Duplicate value: unused",
+		"spec: Duplicate value",
 		"spec: Invalid value: falls back",
 		"spec: Invalid value: failed rule: self.a < self.b",
 		`spec: Invalid value: "object": division by zero evaluating rule: self.a / 0 == 1`,

@@ -223,7 +223,11 @@ func (e *evaluation) evaluateRule(n *node, v value, r *rule, vars *variables) {
 	if n.schema.Type != openapi.Object && n.schema.Type != openapi.Array {
 		shown = v.now
 	}
-	e.add(v, r, at, reasonOf(r), shown, detail)
+	reason := reasonOf(r)
+	if reason == meta.CauseFieldValueDuplicate {
+		detail = "" // Kubernetes has no place for a message there
+	}
+	e.add(v, r, at, reason, shown, detail)
 }
 
 // add records that a value breaks a rule: as a warning if it did before.

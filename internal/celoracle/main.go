@@ -6,6 +6,11 @@
 // The first line of the output is the schema and the object that all expressions see. Each other
 // line is one expression with Kubernetes' answer: why it does not compile, or the estimate of its
 // cost, its result, and what it cost.
+//
+//	go run . writes > ../../cel/testdata/writes.jsonl
+//
+// Each line of this output is a schema with rules, an object, the object that it replaces if there is
+// one, and the causes and the warnings of the write.
 package main
 
 import (
@@ -38,7 +43,11 @@ type Answer struct {
 }
 
 func main() {
-	if err := record(os.Stdout); err != nil {
+	records := record
+	if len(os.Args) > 1 && os.Args[1] == "writes" {
+		records = recordWrites
+	}
+	if err := records(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -63,6 +72,23 @@ func record(to io.Writer) error {
 	object = integers(object).(map[string]any)
 	for _, rule := range expressions() {
 		if err := encoder.Encode(ask(structural, object, rule)); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// recordWrites writes all writes.
+func recordWrites(to io.Writer) error {
+	all, err := writes()
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(to)
+	encoder := json.NewEncoder(out)
+	encoder.SetEscapeHTML(false)
+	for _, w := range all {
+		if err := encoder.Encode(w); err != nil {
 			return err
 		}
 	}

@@ -53,6 +53,7 @@ var elsewhere = map[string][]string{
 	"FLAG-10": {"internal/accessflags"},
 	"LIM-06":  {"config"},
 	"LIM-07":  {"config"},
+	"LIM-14":  {"cel"},
 	"LIM-17":  {"cel"},
 	"LIM-18":  {"cel"},
 	"VER-12":  {"cel"},
@@ -72,7 +73,6 @@ var elsewhere = map[string][]string{
 var later = map[string]string{
 	"VER-11": "versions of configuration kinds: package config",
 	"CEL-09": "the authorizer is a variable of policies",
-	"CEL-21": "the table of costs",
 	"VER-14": "the document gives no criteria",
 
 	"AUTHN-18": "servers that look the configuration up in another server",
@@ -83,7 +83,6 @@ var later = map[string]string{
 	"LIM-08":    "the plugin EventRateLimit",
 	"LIM-09":    "admission webhooks",
 	"LIM-12":    "the plugin DefaultTolerationSeconds",
-	"LIM-14":    "package cel",
 	"LIM-16":    "the document gives no limits",
 	"AUD-29":    "the document gives no values",
 	"FLAG-12":   "the plugin DefaultTolerationSeconds",

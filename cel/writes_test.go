@@ -1,0 +1,54 @@
+package cel_test
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// Random schemas, objects and what they replace, with the causes and the warnings of Kubernetes; see
+// internal/celoracle. An object that fulfils its schema gives the same with and without counting.
+func TestCRD_12_14_CEL_28_WritesAsKubernetes(t *testing.T) {
+	recorded, err := os.ReadFile("testdata/writes.jsonl")
+	require.NoError(t, err)
+	lines := bufio.NewScanner(bytes.NewReader(recorded))
+	lines.Buffer(nil, 1<<20)
+	n := 0
+	for lines.Scan() {
+		v, err := json.DecodeTree(lines.Bytes(), json.TreeOptions{})
+		require.NoError(t, err)
+		write := v.(map[string]any)
+		schema, problems := openapi.FromTree(write["schema"].(map[string]any))
+		require.Empty(t, problems)
+		rules, problems := cel.CompileRules(schema, cel.RuleOptions{Stored: true})
+		require.Empty(t, problems)
+		old, _ := write["old"].(map[string]any)
+		for _, sound := range []bool{false, true} {
+			warnings := []string{}
+			causes := texts(rules.Validate(t.Context(), write["object"].(map[string]any), old, sound, func(text string) { warnings = append(warnings, text) }))
+			slices.Sort(causes)
+			slices.Sort(warnings)
+			require.Equal(t, textsOf(write["causes"]), causes, "write %d: %s", n, lines.Text())
+			require.Equal(t, textsOf(write["warnings"]), warnings, "write %d: %s", n, lines.Text())
+		}
+		n++
+	}
+	require.GreaterOrEqual(t, n, 300)
+}
+
+// textsOf returns a list of text.
+func textsOf(v any) []string {
+	out := []string{}
+	for _, s := range v.([]any) {
+		out = append(out, s.(string))
+	}
+	return out
+}
