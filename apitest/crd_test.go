@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -149,7 +150,7 @@ func TestCRDsAreServedWithAllThatTheyDefine(t *testing.T) {
 
 	columns, cells := table(t, srv, "v1")
 	require.Equal(t, []string{"Name", "Berth", "Ready", "Crew", "Last", "Flag", "Age"}, columns)
-	require.Equal(t, []any{"b", "a1", "True", "ann bob", 30.0, "red"}, cells[:6])
+	require.Equal(t, []any{"b", "a1", "True", "ann", 30.0, "red"}, cells[:6])
 	columns, _ = table(t, srv, "v1beta1")
 	require.Equal(t, []string{"Name", "Age"}, columns)
 
@@ -160,36 +161,36 @@ func TestCRDsAreServedWithAllThatTheyDefine(t *testing.T) {
 	require.Equal(t, made.Spec, same.Spec)
 }
 
-func TestCRDsTellWhatHasNoEffect(t *testing.T) {
-	_, notes, err := readCRDs(boatFiles(boats), []string{"*/*.yaml"})
-	require.NoError(t, err)
-	require.Equal(t, []string{"bases/boats.yaml: properties.spec.x-kubernetes-validations of version v1: validation expressions are not evaluated"}, notes)
+func TestCRDsAreObjects(t *testing.T) {
+	hats := strings.NewReplacer("boats", "hats", "Boat", "Hat", "boat", "hat", "[bo]", "[ha]").Replace(boats)
+	srv := New(t, CRDs(t, boatFiles(boats)), CRDs(t, fstest.MapFS{"hats.yaml": {Data: []byte(hats)}}), crd.Kinds())
+	definitions := client.For(srv.Client(), client.Resource[crd.CustomResourceDefinition]{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions", ClusterScoped: true})
+	for _, name := range []string{"boats.harbour.example.com", "hats.harbour.example.com"} {
+		one, err := definitions.Get(t.Context(), meta.Key{Name: name})
+		require.NoError(t, err)
+		require.Equal(t, []string{"v1"}, one.Status.StoredVersions)
+	}
 }
 
 func TestCRDsRefuseWhatTheyCannotServe(t *testing.T) {
 	for replace, want := range map[string]string{
-		"scope: Namespaced|scope: Galaxy":                                                             `document 1: spec.scope: must be Namespaced or Cluster, not "Galaxy"`,
-		"name: boats.harbour.example.com|name: boats":                                                 `metadata.name: must be "boats.harbour.example.com"`,
-		"scope: Namespaced|scope: Namespaced\n  preserveUnknownFields: true":                          `spec.preserveUnknownFields: true is not supported`,
-		"scope: Namespaced|scope: Namespaced\n  conversion: {strategy: Webhook}":                      `spec.conversion.strategy: "Webhook" is not supported`,
-		"scope: Namespaced|scope: Namespaced\n  colour: red":                                          `spec.colour: this field is not supported`,
-		"storage: false|storage: true":                                                                `spec.versions: exactly one version must have storage: true, not 2`,
-		"apiextensions.k8s.io/v1|apiextensions.k8s.io/v1beta1":                                        `apiVersion: must be apiextensions.k8s.io/v1`,
-		"jsonPath: .spec.berth, name|jsonPath: spec.berth, name":                                      `spec.versions[0].additionalPrinterColumns[0].jsonPath: "spec.berth" is not supported`,
-		`@.type=="Ready"|@.type!="Ready"`:                                                             `additionalPrinterColumns[1].jsonPath`,
-		"selectableFields: [{jsonPath: .spec.berth}]|selectableFields: [{jsonPath: '.spec.crew[0]'}]": `spec.versions[0].selectableFields[0].jsonPath`,
-		"specReplicasPath: .spec.seats|specReplicasPath: seats":                                       `spec.versions[0].subresources.scale:`,
-		"minLength: 1,|minLength: one,":                                                               `spec.versions[0].schema.openAPIV3Schema:`,
-		"kind: CustomResourceDefinition|kind: Other":                                                  `the files have no CustomResourceDefinition`,
-		"served: true|served: maybe":                                                                  `document 1: `,
+		"scope: Namespaced|scope: Galaxy":                                        `bases/boats.yaml, document 1: `,
+		"scope: Namespaced|scope: Namespaced\n  colour: red":                     `spec.colour`,
+		"minLength: 1,|minLength: one,":                                          `minLength`,
+		"apiextensions.k8s.io/v1|apiextensions.k8s.io/v1beta1":                   `apiextensions.k8s.io/v1beta1`,
+		"kind: CustomResourceDefinition|kind: Other":                             `the files have no CustomResourceDefinition`,
+		"specReplicasPath: .spec.seats|specReplicasPath: seats":                  `specReplicasPath`,
+		"name: boats.harbour.example.com|name: boats":                            `metadata.name`,
+		"  scope: Namespaced|  scope: Namespaced\n  preserveUnknownFields: true": `spec.preserveUnknownFields`,
 	} {
 		from, to, _ := strings.Cut(replace, "|")
 		require.Contains(t, boats, from)
-		_, _, err := readCRDs(boatFiles(strings.Replace(boats, from, to, 1)), nil)
+		srv := New(t, crd.Kinds())
+		err := crd.Install(t.Context(), srv.API, boatFiles(strings.Replace(boats, from, to, 1)))
 		require.ErrorContains(t, err, want, replace)
 	}
-	_, _, err := readCRDs(boatFiles(boats), []string{"crd/*.yaml"})
-	require.ErrorContains(t, err, `"crd/*.yaml": no such file`)
+	srv := New(t, crd.Kinds())
+	require.ErrorContains(t, crd.Install(t.Context(), srv.API, boatFiles(boats), "crd/*.yaml"), `"crd/*.yaml": no such file`)
 }
 
 // table returns the columns of boats, and the cells of the first.

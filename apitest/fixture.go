@@ -1,12 +1,10 @@
 package apitest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -44,7 +42,7 @@ type fixture struct {
 }
 
 func (s *Server) load(fsys fs.FS, patterns []string) error {
-	names, err := filesOf(fsys, patterns)
+	names, err := yaml.Files(fsys, patterns)
 	if err != nil {
 		return err
 	}
@@ -54,7 +52,7 @@ func (s *Server) load(fsys fs.FS, patterns []string) error {
 		if err != nil {
 			return err
 		}
-		for i, document := range documents(data) {
+		for i, document := range yaml.Documents(data) {
 			found, err := s.fixtures(document)
 			if err != nil {
 				return fmt.Errorf("%s, document %d: %w", name, i+1, err)
@@ -99,45 +97,6 @@ func turn(r *registry.Resource) int {
 
 func isNamespace(r *registry.Resource) bool {
 	return r.GroupResource() == meta.GroupResource{Resource: "namespaces"}
-}
-
-func filesOf(fsys fs.FS, patterns []string) (names []string, err error) {
-	for _, p := range patterns {
-		found, err := fs.Glob(fsys, p)
-		if err != nil {
-			return nil, fmt.Errorf("%q: %w", p, err)
-		}
-		if len(found) == 0 {
-			return nil, fmt.Errorf("%q: no such file", p)
-		}
-		names = append(names, found...)
-	}
-	if len(patterns) > 0 {
-		return names, nil
-	}
-	err = fs.WalkDir(fsys, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
-			names = append(names, name)
-		}
-		return err
-	})
-	return names, err
-}
-
-// documents splits a file at lines of "---".
-func documents(data []byte) (out [][]byte) {
-	var document []byte
-	for line := range bytes.Lines(append(data, "\n---\n"...)) {
-		if strings.TrimRight(string(line), " \r\n") != "---" {
-			document = append(document, line...)
-			continue
-		}
-		if len(bytes.TrimSpace(document)) > 0 {
-			out = append(out, document)
-		}
-		document = nil
-	}
-	return out
 }
 
 // fixtures returns the objects of a document: one, those of a list, or none if it has only

@@ -78,7 +78,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 		s.store, s.owned = memory.New(), true
 	}
 	options := append([]kindwright.Option{
-		kindwright.Serve(definitions...),
+		kindwright.Serve(withCRDs(definitions)...),
 		kindwright.Authenticate(authn.Func(authenticate)),
 		kindwright.Authorize(authz.Func(noOpinion)), // the test's own come after it; without any, the server would warn
 		kindwright.Before("authorize", throughFaults),

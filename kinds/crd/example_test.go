@@ -3,14 +3,17 @@ package crd_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"testing/fstest"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -39,4 +42,33 @@ func ExampleKinds() {
 	srv.ServeHTTP(answer, request)
 	fmt.Println(answer.Code)
 	// Output: 201
+}
+
+// A program brings its definitions in files, and the conversions of one of them in Go.
+func ExampleInstall() {
+	db := memory.New()
+	defer func() { _ = db.Close() }()
+	convert := func(_ context.Context, to string, objects []registry.Tree) ([]registry.Tree, error) {
+		out := make([]registry.Tree, len(objects))
+		for i, object := range objects {
+			out[i] = maps.Clone(object)
+			out[i]["apiVersion"] = to
+		}
+		return out, nil
+	}
+	srv, err := kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), crd.Kinds(crd.Convert("shirts.shop.example.com", convert))))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer srv.Wait()
+	defer cancel()
+	if err := srv.Start(ctx); err != nil {
+		fmt.Println(err)
+		return
+	}
+	files := fstest.MapFS{"shirts.yaml": {Data: []byte(shirts)}} // usually os.DirFS("config/crd/bases")
+	fmt.Println(crd.Install(ctx, srv, files))
+	// Output: <nil>
 }
