@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,11 @@ func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, 
 	w := walk{first: true}
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
 		return nil, true // the common case needs no comparison with old
+	}
+	if old != nil { // what kind of object it is does not count as unchanged
+		old = maps.Clone(old)
+		delete(old, "apiVersion")
+		delete(old, "kind")
 	}
 	return s.problems(tree, earlier{old, old != nil}), false
 }

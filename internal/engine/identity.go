@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -48,6 +49,16 @@ func (w *write) identifyKind() error {
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
 		w.sent.new = tree.With(tree.With(w.sent.new, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 		return nil
+	}
+	sent, isText := kind.(string)
+	switch {
+	case version != nil && version != "" && version != r.APIVersion():
+		text, _ := version.(string)
+		return status.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", clip.Text(text, 100), r.APIVersion())
+	case r.Type == nil && isText:
+		f := &status.Fields{}
+		f.At("kind").Invalid(sent, "must be "+r.Names.Kind)
+		return status.Invalid(meta.GroupKind{Group: r.Group, Kind: clip.Text(sent, 100)}, identity(w.sent.new).Name, f.Errors())
 	}
 	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
 		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
