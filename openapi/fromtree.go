@@ -64,17 +64,26 @@ func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
 		return nil, r
 	}
 	r.root(root)
-	var s *Schema
+	sound := false
 	if root.unsupported == "" {
 		before := len(r.errs)
-		if r.structural(root); len(r.errs) == before {
-			s = r.build(root)
-		}
-		if s != nil {
-			r.defaults(root, s, nil)
-		}
+		r.structural(root)
+		sound = len(r.errs) == before
 	}
+	// Problems of defaults come before those of keywords. To know them takes the Schema, and to make
+	// that changes the nodes.
+	before := len(r.errs)
 	r.document(root, position{}, true)
+	keywords := slices.Clone(r.errs[before:])
+	r.errs = r.errs[:before]
+	var s *Schema
+	if sound {
+		s = r.build(root)
+	}
+	if s != nil {
+		r.defaults(root, s, nil)
+	}
+	r.errs = append(r.errs, keywords...)
 	if len(r.errs) == 0 && root.unsupported != "" {
 		r.fail(meta.CauseFieldValueInvalid, "", root.unsupported)
 	}

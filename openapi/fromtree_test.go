@@ -172,6 +172,18 @@ func TestFromTree_IntOrString(t *testing.T) {
 	}
 }
 
+// The keys of a list of objects may be fields that every object has.
+func TestFromTree_ListsOfObjects(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"a":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["kind"],"items":{
+		"type":"object","x-kubernetes-embedded-resource":true,"required":["kind"],"properties":{
+			"kind":{"type":"string","enum":["A","B"]},"metadata":{"type":"object","properties":{"name":{"type":"string","default":"n"}}}}}}}}`))
+	require.Empty(t, errs)
+	full := s.Default(tree(t, `{"a":[{"kind":"A","apiVersion":"v1","metadata":{}}]}`))
+	require.Equal(t, `{"a":[{"apiVersion":"v1","kind":"A","metadata":{"name":"n"}}]}`, encode(t, full))
+	require.Empty(t, s.Validate(full))
+	require.Len(t, s.Validate(tree(t, `{"a":[{"kind":"C","apiVersion":"v1","metadata":{}}]}`)), 1)
+}
+
 func TestFromTree_RestrictsNames(t *testing.T) {
 	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"metadata":{"type":"object","properties":{"name":{"type":"string","maxLength":3}}}}}`))
 	require.Empty(t, errs)

@@ -70,7 +70,7 @@ func New(s *Schema) (*Schema, error) {
 	return out, nil
 }
 
-// newFromDocument is like New, for a schema from a document whose keywords have been checked. It
+// newFromDocument prepares a schema from a document whose keywords have been checked, in place. It
 // checks limits alone: kube-apiserver accepts a minimum above the maximum, for example.
 func newFromDocument(s *Schema, c costs) (*Schema, []status.FieldError) {
 	c.document = true
@@ -137,12 +137,27 @@ func (b *builder) build(s *Schema) *Schema {
 	if s.ready != nil && (s.ready.circular || b.costs.document) {
 		return s // from a Go type, or shared by all kinds: immutable and already prepared
 	}
+	if b.costs.document {
+		return b.own(s)
+	}
 	if done, seen := b.copies[s]; seen {
 		if done == nil {
 			b.stop("", "the schema contains itself")
 		}
 		return done
 	}
+	b.copies[s] = nil
+	out := *s
+	if b.own(&out) == nil {
+		return nil
+	}
+	b.copies[s] = &out
+	return &out
+}
+
+// own prepares a node that belongs to the builder, after those below it. Nodes of a document do, and
+// none of them is in two places.
+func (b *builder) own(s *Schema) *Schema {
 	if b.nodes++; b.nodes > maxSchemaNodes {
 		b.stop("", fmt.Sprintf("the schema has more than %d nodes", maxSchemaNodes))
 		return nil
@@ -151,16 +166,13 @@ func (b *builder) build(s *Schema) *Schema {
 		b.stop("", fmt.Sprintf("the schema is more than %d levels deep", maxSchemaDepth))
 		return nil
 	}
-	b.copies[s] = nil
-	out := *s
-	b.children(&out)
+	b.children(s)
 	if !b.stopped {
-		for _, p := range out.prepare(&b.costs) {
+		for _, p := range s.prepare(&b.costs) {
 			b.fail(meta.CauseFieldValueInvalid, p.keyword, p.value, p.detail)
 		}
 	}
-	b.copies[s] = &out
-	return &out
+	return s
 }
 
 // children replaces the children of a copied node by their ready copies. It clones Properties

@@ -19,7 +19,7 @@ func (r *treeRules) defaults(n *node, s *Schema, inside surrounding) {
 		inside = nil
 	}
 	root := len(r.path) == 0
-	if value := n.schema.DefaultValue; value != nil {
+	if value := n.tree["default"]; value != nil {
 		r.in(func() { r.defaultOf(value, s, inside, root) }, json.Name("default"))
 	}
 	if n.items != nil && s.Items != nil {
