@@ -266,7 +266,7 @@ func TestSAT_01_LifetimesAndExtension(t *testing.T) {
 			if at, ok := private["warnafter"].(float64); ok {
 				warns = at - issued
 			}
-			require.EqualValues(t, *answer.Spec.ExpirationSeconds, answer.Status.ExpirationTimestamp.Unix()-int64(issued))
+			require.Equal(t, *answer.Spec.ExpirationSeconds, answer.Status.ExpirationTimestamp.Unix()-int64(issued))
 			return *answer.Spec.ExpirationSeconds, ends - issued, warns
 		}
 		for _, c := range []struct {

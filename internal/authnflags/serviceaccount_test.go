@@ -1,0 +1,59 @@
+package authnflags_test
+
+import (
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/authn/serviceaccount"
+	"github.com/kindwright/kindwright/internal/authnflags"
+	"github.com/kindwright/kindwright/internal/issuer"
+)
+
+func TestSAT_05_FLAG_09_TheFlagsOfServiceAccounts(t *testing.T) {
+	var f authnflags.ServiceAccounts
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	f.Add(set)
+	got := map[string]string{}
+	set.VisitAll(func(f *flag.Flag) { got[f.Name] = f.DefValue })
+	require.Equal(t, map[string]string{
+		"service-account-issuer": "", "service-account-key-file": "", "service-account-signing-key-file": "", "service-account-lookup": "true",
+		"service-account-jwks-uri": "", "service-account-max-token-expiration": "0s", "service-account-extend-token-expiration": "true", "api-audiences": "",
+	}, got)
+	require.Empty(t, f.Check())
+	require.False(t, f.Given())
+	tokens, err := f.Open(logr.Discard())
+	require.NoError(t, err)
+	require.Nil(t, tokens)
+	require.NoError(t, set.Parse([]string{"--service-account-issuer=https://a,b", "--service-account-issuer=c", "--api-audiences=x,y", "--api-audiences=z"}))
+	require.Equal(t, []string{"https://a,b", "c"}, f.Issuers(), "an issuer may have a comma")
+	require.Equal(t, []string{"x", "y", "z"}, f.Audiences())
+	require.Empty(t, f.Check())
+}
+
+// The documents are served if the issuer is a URL under which others can look for them.
+func TestSAT_06_WhichDocumentsAreServed(t *testing.T) {
+	keys, err := serviceaccount.NewKeySet(serviceaccount.PublicKey{Key: issuer.ECDSA(t, "").Signer.Public()})
+	require.NoError(t, err)
+	ask := func(f *authnflags.ServiceAccounts, tokens *serviceaccount.Tokens) (int, string) {
+		next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		w := httptest.NewRecorder()
+		f.Documents(tokens, logr.Discard(), "api.example.dev:6443")(next).ServeHTTP(w, httptest.NewRequest(http.MethodGet, serviceaccount.ConfigurationPath, nil))
+		return w.Code, w.Body.String()
+	}
+	for name, code := range map[string]int{"https://issuer.example.dev": 200, "kubernetes/serviceaccount": 418, "http://issuer.example.dev": 418} {
+		tokens, err := serviceaccount.New(serviceaccount.Options{Issuers: []string{name}, Keys: keys})
+		require.NoError(t, err)
+		got, text := ask(&authnflags.ServiceAccounts{}, tokens)
+		require.Equal(t, code, got, name)
+		if code == http.StatusOK {
+			require.Contains(t, text, `"jwks_uri":"https://api.example.dev:6443/openid/v1/jwks"`)
+		}
+	}
+	got, _ := ask(&authnflags.ServiceAccounts{}, nil)
+	require.Equal(t, 418, got)
+}
