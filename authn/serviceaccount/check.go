@@ -41,13 +41,12 @@ func (a *checker) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if !ok || err != nil {
 		return authn.User{}, false, err
 	}
-	if issuer, ok := jws.Issuer(token); !ok || !a.accepts(issuer) {
-		return authn.User{}, false, nil
-	}
 	keys := a.options.Keys.Keys()
 	ctx := r.Context()
 	p, err := a.proofs.Get(ctx, token, keys, func(context.Context) (*proven, time.Time, error) { return a.prove(token, keys) })
-	if err != nil {
+	if errors.Is(err, errForeign) {
+		return authn.User{}, false, nil
+	} else if err != nil {
 		return authn.User{}, false, fmt.Errorf("token of a service account: %w", err)
 	}
 	u, err := a.judge(ctx, token, p)
@@ -62,10 +61,17 @@ func (a *checker) accepts(issuer string) bool {
 	return slices.Contains(a.options.Issuers, issuer) || a.options.Legacy && issuer == LegacyIssuer
 }
 
+// errForeign is about a token that another authenticator may know.
+var errForeign = errors.New("the issuer is another one")
+
 // prove verifies the signature of a token, and says until when it counts.
 func (a *checker) prove(token string, keys *KeySet) (*proven, time.Time, error) {
+	issuer, ok := jws.Issuer(token)
+	if !ok || !a.accepts(issuer) {
+		return nil, time.Time{}, errForeign
+	}
 	known := keys.keys
-	if issuer, _ := jws.Issuer(token); issuer == LegacyIssuer {
+	if issuer == LegacyIssuer {
 		known = keys.unnamed // old ones name no key
 	}
 	payload, err := jws.Verify(token, known, keys.algorithms)
