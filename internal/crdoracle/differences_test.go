@@ -1,0 +1,189 @@
+package crdoracle
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// compare returns what the causes of one side have and those of the other lack.
+func compare(theirs, ours []cause) (missing, added []cause) {
+	for i := range ours {
+		ours[i] = intended(ours[i])
+	}
+	var branches []string
+	for _, c := range theirs {
+		if path, ok := c.branchOf(); ok {
+			branches = append(branches, path)
+		}
+	}
+	for _, c := range theirs {
+		path, isBranch := c.branchOf()
+		switch {
+		case isBranch && strings.Contains(c.message, "must validate all the schemas (allOf)"):
+			// Problems of allOf are reported by themselves.
+		case isBranch:
+			if !slices.ContainsFunc(ours, func(o cause) bool { return sameBranch(path, c, o) }) {
+				missing = append(missing, c)
+			}
+		default:
+			c = kubernetesQuirk(c)
+			if !slices.Contains(ours, c) && !belowAny(branches, c.field) {
+				missing = append(missing, c)
+			}
+		}
+	}
+	for _, o := range ours {
+		found := slices.ContainsFunc(theirs, func(c cause) bool {
+			path, isBranch := c.branchOf()
+			return isBranch && sameBranch(path, c, o) || kubernetesQuirk(c) == o
+		})
+		if !found {
+			added = append(added, o)
+		}
+	}
+	return missing, added
+}
+
+// sameBranch reports whether our problem o is Kubernetes' problem c with a branch at a path.
+func sameBranch(path string, c, o cause) bool {
+	path = strings.TrimPrefix(path, ".")
+	for _, keyword := range []string{"(anyOf)", "(oneOf)", "(not)"} {
+		if strings.Contains(c.message, keyword) && strings.Contains(o.message, keyword) {
+			return o.field == path || path == "" && o.field == "<nil>"
+		}
+	}
+	return false
+}
+
+// belowAny reports whether a field is at or below the place of a branch. Kubernetes repeats there
+// what is wrong with the branch that is nearest to valid.
+func belowAny(paths []string, field string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool {
+		path = strings.TrimPrefix(path, ".")
+		return path == "" || field == path || strings.HasPrefix(field, path+".") || strings.HasPrefix(field, path+"[")
+	})
+}
+
+// The differences that are meant are taken out of both sides by these rules. TestIntended has an
+// example of each.
+
+// bracketed matches a name in brackets, not an index.
+var bracketed = regexp.MustCompile(`\[([^\]]*[^0-9\]][^\]]*)\]`)
+
+// intended returns one of our causes as it would be without the differences that are meant.
+func intended(c cause) cause {
+	field := bracketed.ReplaceAllString(c.field, ".$1")
+	c.message = strings.Replace(c.message, c.field+" in body", field+" in body", 1)
+	c.field = field
+	return named(c)
+}
+
+// kubernetesQuirk returns one of Kubernetes' causes in our form, if we write it in another one on
+// purpose.
+func kubernetesQuirk(c cause) cause {
+	// Kubernetes writes names in two ways, depending on the code that finds the problem.
+	c.field = bracketed.ReplaceAllString(c.field, ".$1")
+	// Lengths are in characters, the unit in which both measure them (0007).
+	if c.typ == "FieldValueTooLong" {
+		c.message = strings.Replace(c.message, " bytes", " characters", 1)
+		c.message = strings.Replace(c.message, " byte", " character", 1)
+	}
+	return named(c)
+}
+
+// aboutNames matches the fields whose values are names or parts of them. Their sentences are those
+// of package meta, for every kind.
+var aboutNames = regexp.MustCompile(`(^|\.)(apiVersion|kind|metadata\..*)$`)
+
+// named returns a cause about a name without the sentence.
+func named(c cause) cause {
+	if aboutNames.MatchString(c.field) && c.typ == "FieldValueInvalid" && !strings.Contains(c.message, " in body ") {
+		c.message = "a bad name"
+		if labels := strings.LastIndex(c.field, "metadata.labels"); labels >= 0 { // Kubernetes omits the key
+			c.field = c.field[:labels+len("metadata.labels")]
+		}
+	}
+	return c
+}
+
+// text returns an object as it is stored. Whole numbers have no fraction there.
+func text(object map[string]any) string {
+	out, err := json.Marshal(whole(object))
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, member := range v {
+			out[name] = whole(member)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = whole(item)
+		}
+		return out
+	case float64:
+		if i := int64(v); float64(i) == v && v < 1<<63 {
+			return i
+		}
+	}
+	return v
+}
+
+// shape is a message without values, for counting differences of the same kind.
+func shape(message string) string {
+	var b strings.Builder
+	quoted := false
+	for _, r := range message {
+		switch {
+		case r == '"':
+			quoted = !quoted
+			if quoted {
+				b.WriteString("…")
+			}
+		case quoted:
+		case unicode.IsDigit(r):
+			b.WriteRune('0')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// report collects differences by their shape, each with an example.
+type report struct {
+	counts   map[string]int
+	examples map[string]string
+}
+
+func (r *report) add(kind, example string, args ...any) {
+	if r.counts == nil {
+		r.counts, r.examples = map[string]int{}, map[string]string{}
+	}
+	if r.counts[kind]++; r.counts[kind] == 1 {
+		r.examples[kind] = fmt.Sprintf(example, args...)
+	}
+}
+
+// String lists the differences, the most frequent ones first.
+func (r *report) String() string {
+	kinds := slices.Collect(keys(r.counts))
+	slices.SortFunc(kinds, func(a, b string) int { return r.counts[b] - r.counts[a] })
+	var b strings.Builder
+	for _, kind := range kinds {
+		fmt.Fprintf(&b, "%6d %s\n       %s\n", r.counts[kind], kind, r.examples[kind])
+	}
+	return b.String()
+}

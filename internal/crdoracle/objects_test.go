@@ -1,0 +1,162 @@
+package crdoracle
+
+import (
+	"encoding/json"
+	"flag"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	cases  = flag.Int("cases", 2000, "number of generated objects")
+	seed   = flag.Uint64("seed", 1, "seed of the generator")
+	corpus = flag.String("corpus", "", "directory of definitions that command collect has written")
+)
+
+const objectsPerSchema = 10
+
+// Kubernetes' code and ours make the same of generated objects.
+//
+// Source: CRD-08, CRD-09, CRD-11 to CRD-13.
+func TestGeneratedObjects(t *testing.T) {
+	var differences report
+	accepted, refused := 0, 0
+	for stream := uint64(0); accepted < *cases; stream++ {
+		g := newGenerator(*seed, stream)
+		document := g.document()
+		text, err := json.Marshal(document)
+		require.NoError(t, err)
+		theirs, theirProblems, err := newKubernetes(text)
+		require.NoError(t, err)
+		ours, ourProblems, err := newKindwright(text)
+		require.NoError(t, err)
+		missing, added := compare(theirProblems, ourProblems)
+		for _, c := range missing {
+			differences.add("document lacks "+c.typ+" "+shape(c.message), "%s %s", c, text)
+		}
+		for _, c := range added {
+			differences.add("document adds "+c.typ+" "+shape(c.message), "%s %s", c, text)
+		}
+		if len(theirProblems)+len(ourProblems) > 0 {
+			refused++
+			continue
+		}
+		for range objectsPerSchema {
+			compareObjects(t, &differences, g, document, theirs, ours)
+			accepted++
+		}
+	}
+	t.Logf("%d objects, %d refused documents", accepted, refused)
+	require.Empty(t, differences.counts, "%s", &differences)
+}
+
+// compareObjects makes two objects and compares the creation of both, and their update.
+func compareObjects(t *testing.T, differences *report, g generator, document map[string]any, theirs *kubernetes, ours *kindwright) {
+	t.Helper()
+	odds := pick(g, 0, 2, 5, 20)
+	old := g.objectOf(document, odds)
+	next := old
+	if g.chance(70) {
+		next = g.changed(old, document, odds)
+	} else {
+		next = g.objectOf(document, odds)
+	}
+	schema, _ := json.Marshal(document)
+	pair := [2]struct{ theirs, ours map[string]any }{}
+	for i, object := range []any{old, next} {
+		body, err := json.Marshal(object)
+		require.NoError(t, err)
+		their, refused := theirs.conform(body)
+		our, err := ours.conform(body)
+		require.NoError(t, err)
+		if refused != nil {
+			if field := refusal(refused); !slices.ContainsFunc(ours.create(our), func(c cause) bool { return belowAny([]string{field}, c.field) }) {
+				differences.add("object accepted", "%v: %s under %s", refused, body, schema)
+			}
+			return
+		}
+		if text(their) != text(our) {
+			differences.add("object", "%s becomes %s instead of %s under %s", body, text(our), text(their), schema)
+			return
+		}
+		pair[i].theirs, pair[i].ours = their, our
+		missing, added := compare(theirs.create(their), ours.create(our))
+		note(differences, "create", missing, added, body, schema)
+	}
+	ratcheted, others := theirs.update(pair[1].theirs, pair[0].theirs)
+	missing, added := compare(slices.Concat(ratcheted, others), ours.update(pair[1].ours, pair[0].ours))
+	missing = slices.DeleteFunc(missing, func(c cause) bool {
+		return slices.Contains(ratcheted, c) && unchanged(c.field, pair[0].theirs, pair[1].theirs)
+	})
+	both, err := json.Marshal([]any{pair[0].theirs, pair[1].theirs})
+	require.NoError(t, err)
+	note(differences, "update", missing, added, both, schema)
+}
+
+func note(differences *report, verb string, missing, added []cause, body, schema []byte) {
+	for _, c := range missing {
+		differences.add(verb+" lacks "+c.typ+" "+shape(c.message), "%s for %s under %s", c, body, schema)
+	}
+	for _, c := range added {
+		differences.add(verb+" adds "+c.typ+" "+shape(c.message), "%s for %s under %s", c, body, schema)
+	}
+}
+
+// objectOf returns an object of the kind of a document.
+func (g generator) objectOf(document map[string]any, odds int) any {
+	object, ok := g.value(document, 0).(map[string]any)
+	if !ok {
+		object = map[string]any{}
+	}
+	if odds > 0 {
+		object, _ = g.objectValue(document, odds).(map[string]any)
+	}
+	// Two objects never have the same version, nor the same field managers.
+	object["metadata"] = map[string]any{"name": "a", "resourceVersion": strconv.Itoa(g.IntN(1 << 30))}
+	object["apiVersion"], object["kind"] = "example.com/v1", "Thing"
+	return object
+}
+
+// changed returns an object with one field of another value.
+func (g generator) changed(object any, document map[string]any, odds int) any {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return object
+	}
+	var out map[string]any
+	if err := json.Unmarshal(text, &out); err != nil {
+		return object
+	}
+	properties, _ := document["properties"].(map[string]any)
+	names := slices.Sorted(keys(properties))
+	name := pick(g, names...)
+	s := properties[name].(map[string]any)
+	if inner, ok := out[name].(map[string]any); ok && g.chance(60) && s["properties"] != nil {
+		out[name] = g.changed(inner, s, odds)
+	} else {
+		out[name] = g.value(s, odds)
+	}
+	return out
+}
+
+// unchanged reports whether a field is in a part of an object that an update does not change.
+func unchanged(field string, old, object any) bool {
+	for _, name := range strings.Split(field, ".") {
+		name, _, _ = strings.Cut(name, "[")
+		before, isObject := old.(map[string]any)
+		after, both := object.(map[string]any)
+		if !isObject || !both {
+			return false
+		}
+		old, object = before[name], after[name]
+		if reflect.DeepEqual(old, object) {
+			return true
+		}
+	}
+	return false
+}
