@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,6 +87,12 @@ faults: ## 200,000 operations of client-go on a server whose store fails, each a
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000
+
+crd-corpus: ## the custom resource definitions in git repositories, for crd-oracle; FROM='repository...', CORPUS=directory
+	go -C internal/crdoracle run ./collect -to '$(abspath $(or $(CORPUS),$(error CORPUS=directory is missing)))' $(abspath $(or $(FROM),$(error FROM=repositories is missing)))
+
+crd-oracle: ## 100,000 random objects, and those definitions, beside the code of kube-apiserver; CASES=, SEED=, CORPUS=directory
+	go -C internal/crdoracle test -count=1 -timeout 4h -v . -args -cases=$(or $(CASES),100000) -seed=$(or $(SEED),1) -corpus='$(abspath $(CORPUS))'
 
 crash: ## kill the example server among writes, KILLS=50 times
 	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/server

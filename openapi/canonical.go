@@ -51,7 +51,7 @@ func unready() []status.FieldError {
 // canonical returns the canonical form of v and reports whether it differs from v.
 func (s *Schema) canonical(w *walk, v any) (any, bool) {
 	if v == nil {
-		if !s.allowsNull() {
+		if !s.validNull() && s.DefaultValue == nil {
 			w.wrongType(s, v)
 		}
 		return v, false
@@ -73,10 +73,16 @@ func (s *Schema) canonical(w *walk, v any) (any, bool) {
 	}
 }
 
-// allowsNull reports whether null is kept. It is also true for a schema without a type, which
+// validNull reports whether null is a valid value. It is one for a schema without a type, which
 // allows any value.
-func (s *Schema) allowsNull() bool {
+func (s *Schema) validNull() bool {
 	return s.Nullable || s.Type == "" && !s.IntOrString
+}
+
+// keepsNull reports whether a member stays if it is null. In documents, this has to be said even of
+// members without a type.
+func (s *Schema) keepsNull() bool {
+	return s.Nullable || s.Type == "" && !s.IntOrString && !s.fromDocument
 }
 
 // canonicalObject is copy-on-write: it returns object itself as long as no member changes.
@@ -91,6 +97,14 @@ func (s *Schema) canonicalObject(w *walk, object map[string]any) (any, bool) {
 			out = s.canonicalMember(w, object, out, name, value)
 		}
 	}
+	if s.EmbeddedObject && s.fromDocument {
+		if metadata, ok := out["metadata"].(map[string]any); ok {
+			if full := withoutEmpty(metadata); !same(full, metadata) {
+				out = copied(out, object)
+				out["metadata"] = full
+			}
+		}
+	}
 	return out, !same(out, object)
 }
 
@@ -101,9 +115,11 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 	if child == nil {
 		return out
 	}
-	if value == nil && !child.allowsNull() {
-		out = copied(out, object)
-		delete(out, name)
+	if value == nil && !child.keepsNull() {
+		if child.DefaultValue == nil { // otherwise Default replaces it
+			out = copied(out, object)
+			delete(out, name)
+		}
 		return out
 	}
 	w.path = append(w.path, json.Name(name))
@@ -207,7 +223,7 @@ func (s *Schema) scalarForm(v any) (form any, problem string) {
 			return v, s.checkInteger(n)
 		}
 	}
-	if s.Type == Number {
+	if s.Type == Number && !s.fromDocument {
 		return s.numberForm(v)
 	}
 	return v, ""

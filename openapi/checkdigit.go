@@ -21,7 +21,7 @@ func digits(s string, most int) ([]int, bool) {
 // isISBN10 validates the check digit. An X at the end stands for ten.
 func isISBN10(s string) bool {
 	last := 0
-	if body, ten := strings.CutSuffix(strings.ToUpper(s), "X"); ten {
+	if body, ten := strings.CutSuffix(s, "X"); ten {
 		s, last = body, 10
 	}
 	d, ok := digits(s, 10)
@@ -68,15 +68,13 @@ func isCreditCard(s string) bool {
 	return sum%10 == 0
 }
 
-// isSSN accepts numbers such as 123-45-6789. The separators may be dashes, blanks or absent.
+// isSSN accepts numbers such as 123-45-6789. The separators may be dashes or blanks.
 func isSSN(s string) bool {
-	for _, sep := range []string{"-", " ", ""} {
-		if len(s) == 9+2*len(sep) && s[3:3+len(sep)] == sep && s[5+len(sep):5+2*len(sep)] == sep {
-			d, ok := digits(s, 9)
-			return ok && len(d) == 9
-		}
+	if len(s) != 11 || s[3] != '-' && s[3] != ' ' || s[6] != '-' && s[6] != ' ' {
+		return false
 	}
-	return false
+	d, ok := digits(s, 9)
+	return ok && len(d) == 9
 }
 
 // isRGBColor accepts colors such as rgb(1, 2, 255).
@@ -91,7 +89,7 @@ func isRGBColor(s string) bool {
 	parts := strings.Split(body, ",")
 	for _, part := range parts {
 		d, ok := digits(strings.TrimSpace(part), 3)
-		if !ok || len(d) == 0 || strings.ContainsAny(strings.TrimSpace(part), " -") {
+		if !ok || len(d) == 0 || len(d) > 1 && d[0] == 0 || strings.ContainsAny(strings.TrimSpace(part), " -") {
 			return false
 		}
 		n := 0

@@ -62,7 +62,7 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 	for _, p := range s.ready.defaulted {
 		value, present := object[p.Name]
 		switch {
-		case present && (value != nil || p.Schema.allowsNull()):
+		case present && (value != nil || p.Schema.keepsNull()):
 			if filled, other := d.below(p.Schema, value); other {
 				set(p.Name, filled)
 			}
@@ -78,12 +78,25 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 			if _, named := s.ready.properties[name]; named {
 				continue
 			}
-			if filled, other := d.below(rest, value); other {
+			if filled, other := d.entry(rest, value); other {
 				set(name, filled)
 			}
 		}
 	}
 	return out, changed
+}
+
+// entry fills in what is missing in an item, or in a member of a map. Null becomes the default.
+func (d *defaulter) entry(s *Schema, v any) (any, bool) {
+	if v != nil || s.DefaultValue == nil || s.keepsNull() {
+		return d.below(s, v)
+	}
+	if s.ready.filled == nil {
+		d.endless = true
+	} else if d.spend(s.ready.filledSize) {
+		return json.Clone(s.ready.filled), true
+	}
+	return v, false
 }
 
 // spend accounts for bytes to be added and returns false if the limit would be exceeded. The
@@ -103,7 +116,7 @@ func (d *defaulter) array(s *Schema, array []any) ([]any, bool) {
 	}
 	out, changed := array, false
 	for i, value := range array {
-		filled, other := d.below(s.Items, value)
+		filled, other := d.entry(s.Items, value)
 		if !other {
 			continue
 		}

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/clip"
@@ -61,18 +62,46 @@ func validateMetadata(w *walk, metadata map[string]any) {
 			}
 		}
 	}
+	if n, ok := metadata["generation"].(int64); ok && n < 0 {
+		w.failAt(json.Name("generation"), meta.CauseFieldValueInvalid, n, "must be greater than or equal to 0")
+	}
 	validateNames(w, metadata, "labels", meta.CheckLabelKey, meta.CheckLabelValue)
 	validateNames(w, metadata, "annotations", meta.CheckAnnotationKey, nil)
 	finalizers, _ := metadata["finalizers"].([]any)
-	for i, v := range finalizers {
+	for _, v := range finalizers {
 		if text, ok := v.(string); ok {
 			if why := meta.CheckQualifiedName(text); why != "" {
-				w.path = append(w.path, json.Name("finalizers"))
-				w.failAt(json.Item(i), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), why)
-				w.path = w.path[:len(w.path)-1]
+				w.failAt(json.Name("finalizers"), meta.CauseFieldValueInvalid, clip.Text(text, maxShownText), why)
 			}
 		}
 	}
+}
+
+var metadataTexts = []string{"name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"}
+
+// withoutEmpty returns metadata without fields that are empty: a struct of metadata does not write
+// them, and Kubernetes stores the metadata of embedded objects as the struct does. It returns
+// metadata itself if there are none.
+func withoutEmpty(metadata map[string]any) map[string]any {
+	out := metadata
+	for name, v := range metadata {
+		empty := false
+		switch v := v.(type) {
+		case string:
+			empty = v == "" && slices.Contains(metadataTexts, name)
+		case map[string]any:
+			empty = len(v) == 0 && (name == "labels" || name == "annotations")
+		case []any:
+			empty = len(v) == 0 && (name == "finalizers" || name == "ownerReferences" || name == "managedFields")
+		case int64:
+			empty = v == 0 && name == "generation"
+		}
+		if empty {
+			out = copied(out, metadata)
+			delete(out, name)
+		}
+	}
+	return out
 }
 
 func validateNames(w *walk, metadata map[string]any, field string, key, value func(string) string) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/kindwright/kindwright/meta"
 )
@@ -28,10 +30,10 @@ func Formats() []string {
 
 // formats holds the checks for string formats. Each is linear in the length of the string.
 var formats = map[string]func(string) bool{
-	"byte":      func(s string) bool { _, err := base64.StdEncoding.DecodeString(s); return err == nil },
+	"byte":      isBase64,
 	"date":      func(s string) bool { _, err := time.Parse(time.DateOnly, s); return err == nil },
-	"date-time": func(s string) bool { _, err := time.Parse(time.RFC3339Nano, s); return err == nil },
-	"datetime":  func(s string) bool { _, err := time.Parse(time.RFC3339Nano, s); return err == nil },
+	"date-time": isDateTime,
+	"datetime":  isDateTime,
 	"duration":  isDuration,
 	"cidr":      func(s string) bool { _, err := netip.ParsePrefix(s); return err == nil },
 	"ipv4":      func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && a.Is4() },
@@ -39,7 +41,7 @@ var formats = map[string]func(string) bool{
 	"mac":       func(s string) bool { _, err := net.ParseMAC(s); return err == nil },
 	"hostname":  isHostname,
 	"email":     isEmail,
-	"uri":       func(s string) bool { u, err := url.ParseRequestURI(s); return err == nil && u.Scheme != "" },
+	"uri":       func(s string) bool { _, err := url.ParseRequestURI(s); return err == nil },
 	"uuid":      func(s string) bool { return isUUID(s, 0) },
 	"uuid3":     func(s string) bool { return isUUID(s, '3') },
 	"uuid4":     func(s string) bool { return isUUID(s, '4') },
@@ -113,16 +115,40 @@ func isDuration(s string) bool {
 // isLongName accepts names of dot-separated labels of any length.
 func isLongName(s string) bool { return meta.CheckDNSSubdomain(s) == "" }
 
+// isHostname accepts what Kubernetes accepts: one label with a dash at most after its first
+// character, or several labels, the last one of letters. Letters and symbols can be those of any
+// script.
 func isHostname(s string) bool {
-	if len(s) > 253 {
+	if len(s) > 255 {
 		return false
 	}
-	for label := range strings.SplitSeq(strings.ToLower(s), ".") {
-		if meta.CheckDNSLabel(label) != "" {
+	labels := strings.Split(s, ".")
+	last := labels[len(labels)-1]
+	for _, label := range labels {
+		if label == "" || len(label) > 63 || strings.Trim(label, "-") != label {
 			return false
 		}
+		for _, r := range label {
+			if !unicode.In(r, unicode.L, unicode.S) && (r < '0' || r > '9') && r != '-' {
+				return false
+			}
+		}
 	}
-	return true
+	if len(labels) > 1 {
+		return utf8.RuneCountInString(last) > 1 && !strings.ContainsFunc(last, func(r rune) bool { return !unicode.Is(unicode.L, r) })
+	}
+	_, size := utf8.DecodeRuneInString(s)
+	return !strings.Contains(strings.TrimPrefix(s[size:], "-"), "-")
+}
+
+func isBase64(s string) bool {
+	_, err := base64.StdEncoding.DecodeString(s)
+	return err == nil && s != "" && !strings.ContainsAny(s, "\r\n")
+}
+
+func isDateTime(s string) bool {
+	_, err := time.Parse(time.RFC3339Nano, strings.ToUpper(s))
+	return err == nil
 }
 
 func isEmail(s string) bool {
@@ -130,7 +156,7 @@ func isEmail(s string) bool {
 		return false
 	}
 	address, err := mail.ParseAddress(s)
-	return err == nil && address.Address == s
+	return err == nil && address.Address != ""
 }
 
 // isUUID accepts UUIDs with or without dashes between the groups. Version 0 allows any version.

@@ -51,9 +51,9 @@ func TestFromTree(t *testing.T) {
 	canonical, errs := s.Canonical(in)
 	require.Empty(t, errs)
 	pruned, unknown := s.Prune(canonical)
-	require.Equal(t, []string{"metadata.x", "spec.object.metadata.bad", "spec.shut.x", "spec.y"}, unknown)
+	require.Equal(t, []string{"metadata.x", "spec.object.metadata.bad", "spec.open.x.y", "spec.shut.x", "spec.y"}, unknown)
 	full := s.Default(pruned)
-	require.Equal(t, `{"color":"blue","free":{"x":1},"labels":{"a":null},"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"b"},"x":1},"open":{"x":{"y":1}},`+
+	require.Equal(t, `{"color":"blue","free":{"x":1},"labels":{"a":null},"object":{"apiVersion":"v1","kind":"K","metadata":{"name":"b"},"x":1},"open":{"x":{}},`+
 		`"ports":[{"port":53,"protocol":"TCP"},{"port":53,"protocol":"UDP"}],"shut":{},"size":4,"target":80}`, encode(t, full["spec"]))
 	require.Empty(t, s.Validate(full))
 	require.Equal(t, []string{

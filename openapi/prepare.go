@@ -50,6 +50,7 @@ type prepared struct {
 	size, depth int    // of the schema with shared parts expanded
 	placed      bool   // a field below this node is selectable or a column
 	circular    bool   // the schema contains itself, or lies on a cycle
+	embeds      bool   // values can contain objects embedded by a document
 	meaning     uint64 // see Fingerprint
 }
 
@@ -282,8 +283,11 @@ func (s *Schema) inherit() (changed bool) {
 	r := s.ready
 	hasDefaults := r.hasDefaults || s.DefaultValue != nil || below(s.Items) || below(s.AdditionalProperties)
 	placed := r.placed
+	r.embeds = r.embeds || s.EmbeddedObject && s.fromDocument ||
+		s.Items != nil && s.Items.ready.embeds || s.AdditionalProperties != nil && s.AdditionalProperties.ready.embeds
 	for _, p := range s.Properties {
 		if p.Schema != nil {
+			r.embeds = r.embeds || p.Schema.ready.embeds // never in a circle, which documents cannot describe
 			hasDefaults = hasDefaults || p.Schema.ready.hasDefaults
 			placed = placed || p.Schema.ready.placed || p.Schema.isPlaced()
 		}

@@ -37,9 +37,6 @@ func prune(s *Schema, v any) (any, bool) {
 			return pruneObject(s, t)
 		}
 	case []any:
-		if s.Items == nil {
-			return v, false
-		}
 		if out, changed := pruneArray(s, t); changed {
 			return out, true
 		}
@@ -48,8 +45,25 @@ func prune(s *Schema, v any) (any, bool) {
 }
 
 // describesObjects reports whether an object can be valid under the schema. Objects in other places
-// have the wrong type and are not pruned.
-func (s *Schema) describesObjects() bool { return s.Type == Object || s.Type == "" && !s.IntOrString }
+// have the wrong type and are not pruned, except under schemas from documents.
+func (s *Schema) describesObjects() bool {
+	return s.Type == Object || s.fromDocument || s.Type == "" && !s.IntOrString
+}
+
+// itemsToPrune returns the schema of items, or nil if they stay as they are. Where a document
+// describes no items, their fields are unknown.
+func (s *Schema) itemsToPrune() *Schema {
+	if s.Items == nil && s.fromDocument && !s.PreserveUnknown {
+		return nothingKnown()
+	}
+	return s.Items
+}
+
+// nothingKnown is the schema of values of which a document says nothing. It accepts all values, and
+// their fields are unknown.
+func nothingKnown() *Schema {
+	return &Schema{Nullable: true, fromDocument: true, ready: &prepared{size: 1, depth: 1}}
+}
 
 // known returns the schema of a field and whether the field stays. A field may stay without a
 // schema; it is then kept unchanged.
@@ -60,7 +74,7 @@ func (s *Schema) known(name string) (child *Schema, stays bool) {
 	if s.EmbeddedObject && (name == "apiVersion" || name == "kind" || name == "metadata") {
 		return nil, true
 	}
-	return nil, s.PreserveUnknown || s.Type == ""
+	return nil, s.PreserveUnknown || s.Type == "" && !s.fromDocument
 }
 
 // pruneObject is copy-on-write: it clones the object before the first change.
@@ -90,9 +104,13 @@ func pruneObject(s *Schema, object map[string]any) (any, bool) {
 }
 
 func pruneArray(s *Schema, array []any) ([]any, bool) {
+	items := s.itemsToPrune()
+	if items == nil {
+		return array, false
+	}
 	out, changed := array, false
 	for i, value := range array {
-		pruned, other := prune(s.Items, value)
+		pruned, other := prune(items, value)
 		if !other {
 			continue
 		}

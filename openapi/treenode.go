@@ -386,8 +386,8 @@ func (r *treeReader) dependencies(v any) []namedNode {
 	return r.named(schemas)
 }
 
-// additional reads additionalProperties. The value true allows any fields, which is the same as a
-// schema that preserves unknown ones.
+// additional reads additionalProperties. The value true allows any fields, but the fields in their
+// values are unknown.
 func (r *treeReader) additional(n *node, v any) {
 	allowed, isFlag := v.(bool)
 	switch {
@@ -395,7 +395,7 @@ func (r *treeReader) additional(n *node, v any) {
 		n.additional = r.node(v)
 		n.schema.AdditionalProperties = n.additional.schema
 	case allowed:
-		n.schema.AdditionalProperties = &Schema{PreserveUnknown: true}
+		n.schema.AdditionalProperties = &Schema{Nullable: true, fromDocument: true}
 	}
 }
 

@@ -35,11 +35,12 @@ func (w *unknownWalk) value(s *Schema, v any) bool {
 	case map[string]any:
 		return !s.describesObjects() || w.object(s, v)
 	case []any:
-		if s.Items == nil {
+		items := s.itemsToPrune()
+		if items == nil {
 			return true
 		}
 		for i, item := range v {
-			if !w.below(json.Item(i), s.Items, item) {
+			if !w.below(json.Item(i), items, item) {
 				return false
 			}
 		}

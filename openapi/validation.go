@@ -3,7 +3,6 @@ package openapi
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -62,23 +61,42 @@ func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError 
 	}
 	w = walk{sorted: true}
 	s.validate(&w, tree, old)
+	if w.duplicate && s.fromDocument && old.known && s.hasDuplicates(old.value) {
+		w = walk{sorted: true, excused: true}
+		s.validate(&w, tree, old)
+	}
 	return w.report()
+}
+
+// hasDuplicates reports whether a list anywhere in a value breaks the rules of its type. Kubernetes
+// then ignores all such lists in an update.
+//
+// Source: CRD-13.
+func (s *Schema) hasDuplicates(v any) bool {
+	var w walk
+	s.validate(&w, v, earlier{})
+	return w.duplicate
 }
 
 // validate reports the problems of a value whose previous value was old.
 func (s *Schema) validate(w *walk, v any, old earlier) {
-	if w.done() || !w.spend(1+len(s.Required)) || old.known && json.Equal(v, old.value) {
+	if w.done() || !w.spend(1+len(s.Required)) {
+		return
+	}
+	if old.known && json.Equal(v, old.value) {
+		s.validateEmbeds(w, v)
 		return
 	}
 	if v == nil {
-		if !s.allowsNull() {
-			w.wrongType(s, v)
-		}
+		s.validateNull(w)
 		return
 	}
-	if !s.hasType(v) {
+	typed := s.hasType(v)
+	if !typed {
 		w.wrongType(s, v)
-		return
+		if !s.fromDocument { // Kubernetes goes on, and reports what else is wrong
+			return
+		}
 	}
 	if len(s.Enum) > 0 && !s.advisory {
 		s.validateEnum(w, v)
@@ -93,13 +111,55 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 	case int64, float64:
 		s.validateNumber(w, v)
 	}
-	if s.checksForm() {
+	if typed && s.checksForm() {
 		if _, problem := s.scalarForm(v); problem != "" {
 			w.fail(meta.CauseFieldValueInvalid, s.unformed(v), problem)
 		}
 	}
 	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
 		s.validateBranches(w, v, old)
+	}
+}
+
+// validateNull validates null. Kubernetes does not find it among the values of an enum, even if it is
+// listed there.
+func (s *Schema) validateNull(w *walk) {
+	if !s.validNull() {
+		w.wrongType(s, nil)
+	}
+	if s.fromDocument && len(s.Enum) > 0 {
+		w.fail(meta.CauseFieldValueNotSupported, nil, "supported values: "+s.enumText())
+	}
+}
+
+// validateEmbeds validates the embedded objects in a value that did not change. In a schema from a
+// document, their rules apply to every update.
+//
+// Source: CRD-12.
+func (s *Schema) validateEmbeds(w *walk, v any) {
+	if !s.ready.embeds || w.done() {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		if s.EmbeddedObject && s.fromDocument {
+			validateEmbedded(w, v, earlier{})
+		}
+		for _, name := range sortedNames(v) {
+			if child := s.child(name); child != nil {
+				w.path = append(w.path, json.Name(name))
+				child.validateEmbeds(w, v[name])
+				w.path = w.path[:len(w.path)-1]
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if s.Items != nil {
+				w.path = append(w.path, json.Item(i))
+				s.Items.validateEmbeds(w, item)
+				w.path = w.path[:len(w.path)-1]
+			}
+		}
 	}
 }
 
@@ -142,7 +202,7 @@ func (s *Schema) enumText() string {
 		if text, ok := v.(string); ok {
 			b.WriteString(strconv.Quote(text))
 		} else if text, err := json.AppendTree(nil, v); err == nil {
-			b.Write(text)
+			b.WriteString(strconv.Quote(string(text)))
 		}
 	}
 	return b.String()
@@ -162,7 +222,11 @@ func (s *Schema) validateObject(w *walk, object map[string]any, old earlier) {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d properties", *s.MinProperties))
 	}
 	if s.EmbeddedObject {
-		validateEmbedded(w, object, old)
+		before := old
+		if s.fromDocument {
+			before = earlier{}
+		}
+		validateEmbedded(w, object, before)
 	}
 	if len(s.ready.properties) == 0 && s.AdditionalProperties == nil {
 		return
@@ -205,7 +269,7 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 			}
 		}
 	}
-	if (s.ListType == ListSet || s.ListType == ListMap) && len(array) > 1 && !s.allowsDuplicates && !s.advisory {
+	if (s.ListType == ListSet || s.ListType == ListMap) && !s.allowsDuplicates && !s.advisory && !w.excused {
 		s.validateUnique(w, array)
 	}
 }
@@ -214,35 +278,55 @@ func (s *Schema) validateArray(w *walk, array []any, old earlier) {
 // faster than a map and does not allocate.
 const fewItems = 12
 
-// validateUnique reports duplicate items of a set and items of a keyed list with duplicate keys.
+// validateUnique reports duplicate items of a set and items of a keyed list with duplicate keys. Only
+// the second of equal items is reported.
 func (s *Schema) validateUnique(w *walk, array []any) {
+	if s.ListType == ListMap && s.fromDocument {
+		for i, item := range array {
+			if _, ok := item.(map[string]any); !ok && item != nil {
+				w.duplicate = true
+				w.failAt(json.Item(i), meta.CauseFieldValueInvalid, shown(item), "must be an object for an array of list-type map")
+				return
+			}
+		}
+	}
 	if len(array) <= fewItems {
 		for i, item := range array {
-			if slices.ContainsFunc(array[:i], func(other any) bool { return s.identical(item, other) }) {
-				w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, shown(s.identity(item)), "")
+			equal := 0
+			for _, other := range array[:i] {
+				if s.identical(item, other) {
+					equal++
+				}
+			}
+			if equal == 1 {
+				s.duplicate(w, i, item)
 			}
 		}
 		return
 	}
-	seen := make(map[string]struct{}, len(array))
+	seen := make(map[string]int, len(array))
 	var text []byte
 	for i, item := range array {
 		var err error
 		if text, err = json.AppendTree(text[:0], s.identity(item)); err != nil {
 			continue
 		}
-		if _, dup := seen[string(text)]; dup {
-			w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, shown(s.identity(item)), "")
-			continue
+		seen[string(text)]++
+		if seen[string(text)] == 2 {
+			s.duplicate(w, i, item)
 		}
-		seen[string(text)] = struct{}{}
 	}
+}
+
+func (s *Schema) duplicate(w *walk, i int, item any) {
+	w.duplicate = true
+	w.failAt(json.Item(i), meta.CauseFieldValueDuplicate, shown(s.identity(item)), "")
 }
 
 // identical reports whether two items have the same identity.
 func (s *Schema) identical(a, b any) bool {
-	x, okX := a.(map[string]any)
-	y, okY := b.(map[string]any)
+	x, okX := s.object(a)
+	y, okY := s.object(b)
 	if s.ListType == ListSet || !okX || !okY {
 		return json.Equal(a, b)
 	}
@@ -259,7 +343,7 @@ func (s *Schema) identical(a, b any) bool {
 // identity returns what must be unique about an item of a list: the values of its keys, or the
 // whole item. A missing key is reported elsewhere.
 func (s *Schema) identity(item any) any {
-	object, ok := item.(map[string]any)
+	object, ok := s.object(item)
 	if s.ListType == ListSet || !ok {
 		return item
 	}
@@ -272,20 +356,16 @@ func (s *Schema) identity(item any) any {
 	return keys
 }
 
-// validateText checks the length first. The pattern and the format are only applied to texts of
-// acceptable length, which bounds their cost.
+// object returns an item of a keyed list. Kubernetes takes null for an object without keys.
+func (s *Schema) object(item any) (map[string]any, bool) {
+	object, ok := item.(map[string]any)
+	return object, ok || item == nil && s.fromDocument
+}
+
+// validateText checks the length first. The pattern is only matched against texts of acceptable
+// length, which bounds its cost, as Kubernetes does. It checks the format of every text.
 func (s *Schema) validateText(w *walk, text string) {
-	if s.MinLength != nil || s.MaxLength != nil {
-		n := int64(utf8.RuneCountInString(text))
-		if s.MaxLength != nil && n > *s.MaxLength {
-			w.fail(meta.CauseFieldValueTooLong, nil, "may not be more than "+plural(*s.MaxLength, "character"))
-			return // do not match the pattern against a text that is too long
-		}
-		if s.MinLength != nil && n < *s.MinLength {
-			w.fail(meta.CauseFieldValueInvalid, text, w.body("should be at least %d chars long", *s.MinLength))
-		}
-	}
-	if s.ready.pattern != nil {
+	if s.fits(w, text) && s.ready.pattern != nil {
 		switch matches, err := s.ready.pattern.match(text); {
 		case err != nil:
 			w.fail(meta.CauseFieldValueTooLong, nil, err.Error())
@@ -293,12 +373,29 @@ func (s *Schema) validateText(w *walk, text string) {
 			w.fail(meta.CauseFieldValueInvalid, text, w.body("should match '%s'", s.Pattern))
 		}
 	}
-	if s.Format == "" || s.checksForm() {
+	if s.Format == "" || s.Type != String && s.Type != "" || s.checksForm() {
 		return
 	}
 	if check := checkOfFormat(s.Format); check != nil && !check(text) {
-		w.fail(meta.CauseFieldValueInvalid, text, w.body("must be of type %s: %q", s.Format, clip.Text(text, maxShownText)))
+		w.fail(meta.CauseFieldValueTypeInvalid, text, w.body("must be of type %s: %q", s.Format, clip.Text(text, maxShownText)))
 	}
+}
+
+// fits reports whether a text has an acceptable length.
+func (s *Schema) fits(w *walk, text string) bool {
+	if s.MinLength == nil && s.MaxLength == nil {
+		return true
+	}
+	n := int64(utf8.RuneCountInString(text))
+	if s.MaxLength != nil && n > *s.MaxLength {
+		w.fail(meta.CauseFieldValueTooLong, nil, "may not be more than "+plural(*s.MaxLength, "character"))
+		return false
+	}
+	if s.MinLength != nil && n < *s.MinLength {
+		w.fail(meta.CauseFieldValueInvalid, text, w.body("should be at least %d chars long", *s.MinLength))
+		return false
+	}
+	return true
 }
 
 func plural(n int64, noun string) string {
@@ -312,22 +409,32 @@ func (s *Schema) validateNumber(w *walk, v any) {
 	if s.Minimum != nil {
 		switch c := compareNumbers(v, s.Minimum); {
 		case s.ExclusiveMinimum && c <= 0:
-			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than %v", s.Minimum))
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than %v", shownBound(v, s.Minimum)))
 		case c < 0:
-			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than or equal to %v", s.Minimum))
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be greater than or equal to %v", shownBound(v, s.Minimum)))
 		}
 	}
 	if s.Maximum != nil {
 		switch c := compareNumbers(v, s.Maximum); {
 		case s.ExclusiveMaximum && c >= 0:
-			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than %v", s.Maximum))
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than %v", shownBound(v, s.Maximum)))
 		case c > 0:
-			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than or equal to %v", s.Maximum))
+			w.fail(meta.CauseFieldValueInvalid, v, w.body("should be less than or equal to %v", shownBound(v, s.Maximum)))
 		}
 	}
 	if s.MultipleOf != nil && !multipleOf(v, s.MultipleOf) {
-		w.fail(meta.CauseFieldValueInvalid, v, w.body("should be a multiple of %v", s.MultipleOf))
+		w.fail(meta.CauseFieldValueInvalid, v, w.body("should be a multiple of %v", shownBound(v, s.MultipleOf)))
 	}
+}
+
+// shownBound returns a bound in the form of the number that is compared with it, as Kubernetes does.
+func shownBound(v, bound any) any {
+	if i, ok := bound.(int64); ok {
+		if _, ok := v.(float64); ok {
+			return float64(i)
+		}
+	}
+	return bound
 }
 
 // validateBranches checks allOf, anyOf, oneOf and not. The branches of allOf report their own

@@ -24,6 +24,9 @@ type walk struct {
 	// finds a problem.
 	sorted bool
 	first  bool // stop at the first problem
+	// duplicate is set when a list has the same item twice, or items without identity. excused
+	// ignores such lists.
+	duplicate, excused bool
 }
 
 // maxWork limits the steps of one validation. Each condition visits a value again, so a large
@@ -96,6 +99,8 @@ func (w *walk) wrongType(s *Schema, v any) {
 // typeNames returns the type as messages name it.
 func (s *Schema) typeNames() string {
 	switch {
+	case s.IntOrString && s.fromDocument:
+		return "integer,string"
 	case s.IntOrString:
 		return "integer or string"
 	case s.OrNumber:

@@ -26,12 +26,12 @@ func compare(theirs, ours []cause) (missing, added []cause) {
 		case isBranch && strings.Contains(c.message, "must validate all the schemas (allOf)"):
 			// Problems of allOf are reported by themselves.
 		case isBranch:
-			if !slices.ContainsFunc(ours, func(o cause) bool { return sameBranch(path, c, o) }) {
+			if !slices.ContainsFunc(ours, func(o cause) bool { return sameBranch(path, c, o) || wrongType(path, o) }) {
 				missing = append(missing, c)
 			}
 		default:
 			c = kubernetesQuirk(c)
-			if !slices.Contains(ours, c) && !belowAny(branches, c.field) {
+			if !slices.ContainsFunc(ours, func(o cause) bool { return c == o || sameType(c, o) }) && !belowAny(branches, c.field) {
 				missing = append(missing, c)
 			}
 		}
@@ -39,14 +39,24 @@ func compare(theirs, ours []cause) (missing, added []cause) {
 	for _, o := range ours {
 		found := slices.ContainsFunc(theirs, func(c cause) bool {
 			path, isBranch := c.branchOf()
-			return isBranch && sameBranch(path, c, o) || kubernetesQuirk(c) == o
+			return isBranch && sameBranch(path, c, o) || kubernetesQuirk(c) == o || sameType(c, o)
 		})
-		if !found {
+		beside := slices.ContainsFunc(ours, func(p cause) bool { return wrongType(o.field, p) }) && strings.Contains(o.message, " validate ")
+		if !found && !refusedFormat(o) && !beside && !truncated.MatchString(o.message) {
 			added = append(added, o)
 		}
 	}
 	return missing, added
 }
+
+// wrongType reports whether our problem o says that a value at a path has a wrong type. Whether it
+// follows conditions that are for another type does not matter.
+func wrongType(path string, o cause) bool {
+	return o.field == strings.TrimPrefix(path, ".") && o.typ == "FieldValueTypeInvalid"
+}
+
+// truncated matches numbers that are not in an enum. Kubernetes takes 0.5 for 0.
+var truncated = regexp.MustCompile(`^Unsupported value: -?[0-9.e+]+:`)
 
 // sameBranch reports whether our problem o is Kubernetes' problem c with a branch at a path.
 func sameBranch(path string, c, o cause) bool {
@@ -58,6 +68,34 @@ func sameBranch(path string, c, o cause) bool {
 	}
 	return false
 }
+
+// refusedFormat reports whether a cause is about a text or a list that Kubernetes accepts, see
+// TestIntended and TestFormats.
+func refusedFormat(c cause) bool {
+	if strings.HasSuffix(c.message, `must be of type string: "array"`) {
+		return true
+	}
+	for format, values := range refusedByUs {
+		for _, value := range values {
+			if strings.HasSuffix(c.message, fmt.Sprintf("must be of type %s: %q", format, value)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameType reports whether two causes say that a value does not have its type. Beside a format,
+// Kubernetes names the Go types of numbers, and no types of other values. Numbers out of range are
+// reported without a field.
+func sameType(c, o cause) bool {
+	if at := strings.LastIndex(c.message, " in "); c.field == "<nil>" && strings.Contains(c.message, "Checked value must be of type ") {
+		return c.message[at+len(" in "):] == o.field && (o.typ == "FieldValueTypeInvalid" || strings.HasSuffix(o.message, " bits") || strings.HasSuffix(o.message, " float"))
+	}
+	return c.typ == "FieldValueTypeInvalid" && c.typ == o.typ && c.field == o.field && goTypes.MatchString(c.message)
+}
+
+var goTypes = regexp.MustCompile(`: "(int64|float64|)"$`)
 
 // belowAny reports whether a field is at or below the place of a branch. Kubernetes repeats there
 // what is wrong with the branch that is nearest to valid.
@@ -72,7 +110,7 @@ func belowAny(paths []string, field string) bool {
 // example of each.
 
 // bracketed matches a name in brackets, not an index.
-var bracketed = regexp.MustCompile(`\[([^\]]*[^0-9\]][^\]]*)\]`)
+var bracketed = regexp.MustCompile(`\.?\[([^\]]*[^0-9\]][^\]]*)\]`)
 
 // intended returns one of our causes as it would be without the differences that are meant.
 func intended(c cause) cause {
@@ -143,6 +181,9 @@ func whole(v any) any {
 
 // shape is a message without values, for counting differences of the same kind.
 func shape(message string) string {
+	if head, tail, ok := strings.Cut(message, " in body "); ok {
+		message = head[:strings.LastIndex(head, " ")+1] + "… in body " + tail
+	}
 	var b strings.Builder
 	quoted := false
 	for _, r := range message {

@@ -6,5 +6,5 @@
 // them. The flag -corpus names a directory of definitions that command collect has written. The
 // definitions of others are no part of this repository.
 //
-// Differences that are meant are listed in intended.go with their reasons.
+// Differences that are meant are listed in intended_test.go with their reasons.
 package crdoracle

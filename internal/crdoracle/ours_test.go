@@ -28,7 +28,9 @@ func (k *kindwright) conform(body []byte) (map[string]any, error) {
 	return k.schema.Default(object), nil
 }
 
-func (k *kindwright) create(object map[string]any) []cause { return ourCauses(k.schema.Validate(object)) }
+func (k *kindwright) create(object map[string]any) []cause {
+	return ourCauses(k.schema.Validate(object))
+}
 
 func (k *kindwright) update(object, old map[string]any) []cause {
 	problems, _ := k.schema.Judge(object, old)
