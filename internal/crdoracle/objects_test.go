@@ -74,11 +74,9 @@ func compareObjects(t *testing.T, differences *report, g generator, document map
 	t.Helper()
 	odds := pick(g, 0, 2, 5, 20)
 	old := g.objectOf(document, odds)
-	next := old
+	next := g.objectOf(document, odds)
 	if g.chance(70) {
 		next = g.changed(old, document, odds)
-	} else {
-		next = g.objectOf(document, odds)
 	}
 	schema, _ := json.Marshal(document)
 	pair := [2]struct{ theirs, ours map[string]any }{}

@@ -8,6 +8,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,7 +33,7 @@ func main() {
 			fmt.Fprintf(os.Stderr, "collect: %s: %v\n", repository, err)
 			os.Exit(1)
 		}
-		fmt.Printf("%5d %s\n", n, repository)
+		_, _ = fmt.Fprintf(os.Stdout, "%5d %s\n", n, repository)
 	}
 }
 
@@ -69,7 +70,7 @@ func collect(repository, to string) (n int, err error) {
 }
 
 func git(repository string, args ...string) ([]byte, error) {
-	command := exec.Command("git", append([]string{"-C", repository}, args...)...)
+	command := exec.CommandContext(context.Background(), "git", append([]string{"-C", repository}, args...)...)
 	command.Stderr = os.Stderr
 	return command.Output()
 }
