@@ -36,7 +36,7 @@ func get(ctx context.Context, srv *apitest.Server, path string) (int, io.ReadClo
 	if err != nil {
 		return 0, nil, err
 	}
-	answer, err := srv.Client().Do(r) //nolint:bodyclose // the caller closes it
+	answer, err := srv.Client().Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
