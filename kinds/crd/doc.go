@@ -10,5 +10,8 @@
 // The controller that does this follows the definitions by a watch. Several processes on one store
 // therefore serve the same kinds.
 //
+// Programs and tests install definitions from files with Install. From writes the definition of a Go
+// kind, and Convert brings the conversions of a definition in Go.
+//
 // Source: CRD-01 to CRD-23.
 package crd

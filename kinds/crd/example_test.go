@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -71,4 +72,32 @@ func ExampleInstall() {
 	files := fstest.MapFS{"shirts.yaml": {Data: []byte(shirts)}} // usually os.DirFS("config/crd/bases")
 	fmt.Println(crd.Install(ctx, srv, files))
 	// Output: <nil>
+}
+
+// buoy is a Go kind.
+type buoy struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            struct {
+		Color string `json:"color,omitempty" default:"red" enum:"red,green"`
+	} `json:"spec"`
+}
+
+// The definition of a Go kind, for a server that does not have its program.
+func ExampleFrom() {
+	definition, err := crd.From(registry.Kind[buoy]{
+		Group: "harbour.example.com", Version: "v1", Plural: "buoys", Names: registry.Names{Kind: "Buoy"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, names, _ := strings.Cut(string(definition), "  names:\n")
+	names, _, _ = strings.Cut(names, "  scope:")
+	fmt.Print(names)
+	// Output:
+	// kind: Buoy
+	//     listKind: BuoyList
+	//     plural: buoys
+	//     singular: buoy
 }
