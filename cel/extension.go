@@ -57,11 +57,11 @@ func (e *extension[T]) Size() ref.Val {
 // isExtension reports whether a value is of a type that the libraries add. All of them are small:
 // to compare two costs as much as to compare two numbers.
 func isExtension(v ref.Val) bool {
-	_, ok := v.(interface{ isExtension() })
-	return ok
+	e, ok := v.(interface{ isExtension() bool })
+	return ok && e.isExtension()
 }
 
-func (e *extension[T]) isExtension() {}
+func (e *extension[T]) isExtension() bool { return e != nil }
 
 // unary and binary are implementations of functions on values of some types. The checker has
 // verified the types, except those of dynamic values.

@@ -52,8 +52,9 @@ func TestCEL_04_05_06_07_08_10_11_27_Libraries(t *testing.T) {
 		require.Empty(t, validate(t, rulesOf(expression), m{"s": "ab"}, nil), expression)
 	}
 	for expression, want := range map[string]string{
-		"quantity('1Ke') == quantity('1')":                      "unable to parse quantity's suffix",
-		"quantity('1' + '0.5Gi').asInteger() > 0":               "cannot convert value to integer",
+		"quantity('1Ke') == quantity('1')":        "unable to parse quantity's suffix",
+		"quantity('1' + '0.5Gi').asInteger() > 0": "cannot convert value to integer",
+
 		"[].max() == 1":                                         "max called on empty list",
 		"ip('fe80::1%eth0').family() == 6":                      "with zone value is not allowed",
 		"isIP(self.spec.s) || ip(self.spec.s).family() == 4":    "parse error during conversion from string",

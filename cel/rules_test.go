@@ -156,13 +156,15 @@ func TestCEL_16_ListsCompareByTheirType(t *testing.T) {
 	one := m{"set": []any{"a", "b"}, "map": []any{m{"k": "1", "v": "x"}, m{"k": "2", "v": "y"}}, "plain": []any{"a", "b"}}
 	two := m{"set": []any{"b", "a"}, "map": []any{m{"k": "2", "v": "y"}, m{"k": "1", "v": "x"}}, "plain": []any{"b", "a"}}
 	for expression, want := range map[string]bool{
-		"self.set == oldSelf.set":                                                      true,
-		"self.map == oldSelf.map":                                                      true,
-		"self.plain == oldSelf.plain":                                                  false,
-		"self.set == ['b', 'a'] && oldSelf.set == self.set":                            true,
-		"self.set + ['c', 'a'] == ['a', 'b', 'c'] && (self.set + ['c']).size() == 3":   true,
-		"(self.map + oldSelf.map).size() == 2 && (self.map + oldSelf.map)[0].k == '1'": true,
+		"self.set == oldSelf.set":                           true,
+		"self.map == oldSelf.map":                           true,
+		"self.plain == oldSelf.plain":                       false,
+		"self.set == ['b', 'a'] && oldSelf.set == self.set": true,
+
+		"self.set + ['c', 'a'] == ['a', 'b', 'c'] && (self.set + ['c']).size() == 3":                              true,
+		"(self.map + oldSelf.map).size() == 2 && (self.map + oldSelf.map)[0].k == '1'":                            true,
 		"(self.plain + oldSelf.plain).size() == 4 && (self.plain + ['c'])[2] == 'c' && 'a' in self.plain + ['c']": true,
+
 		"self.plain.join(',') == 'a,b'": true,
 	} {
 		rules := compiled(t, kind(t, with(spec, must(expression))))
