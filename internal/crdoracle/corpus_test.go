@@ -46,7 +46,7 @@ func TestCorpus(t *testing.T) {
 		}
 	}
 	t.Logf("%d definitions, %d accepted, with %d schemas", len(files), accepted, schemas)
-	require.Empty(t, differences.counts, "%s", &differences)
+	differences.require(t)
 }
 
 // schemasOf returns the schema documents of a definition.

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"unicode"
 )
 
@@ -123,6 +124,8 @@ func intended(c cause) cause {
 // kubernetesQuirk returns one of Kubernetes' causes in our form, if we write it in another one on
 // purpose.
 func kubernetesQuirk(c cause) cause {
+	// Kubernetes escapes the characters of HTML, as encoding/json does.
+	c.message = unescape.Replace(c.message)
 	// Kubernetes writes names in two ways, depending on the code that finds the problem.
 	c.field = bracketed.ReplaceAllString(c.field, ".$1")
 	// Lengths are in characters, the unit in which both measure them (0007).
@@ -132,6 +135,8 @@ func kubernetesQuirk(c cause) cause {
 	}
 	return named(c)
 }
+
+var unescape = strings.NewReplacer(`\\u003c`, "<", `\\u003e`, ">", `\\u0026`, "&", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&")
 
 // aboutNames matches the fields whose values are names or parts of them. Their sentences are those
 // of package meta, for every kind.
@@ -163,6 +168,9 @@ func whole(v any) any {
 		out := make(map[string]any, len(v))
 		for name, member := range v {
 			out[name] = whole(member)
+			if empty, ok := member.(map[string]any); ok && len(empty) == 0 && name == "metadata" {
+				delete(out, name) // Kubernetes makes it of null in an embedded object, we drop null
+			}
 		}
 		return out
 	case []any:
@@ -215,6 +223,14 @@ func (r *report) add(kind, example string, args ...any) {
 	}
 	if r.counts[kind]++; r.counts[kind] == 1 {
 		r.examples[kind] = fmt.Sprintf(example, args...)
+	}
+}
+
+// require fails if there are differences.
+func (r *report) require(t *testing.T) {
+	t.Helper()
+	if len(r.counts) > 0 {
+		t.Fatal(r.String())
 	}
 }
 

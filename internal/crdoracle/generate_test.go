@@ -215,6 +215,8 @@ func (g generator) common(s map[string]any) {
 	if g.chance(20) {
 		if s["default"] = g.value(s, 0); s["default"] == nil {
 			delete(s, "default")
+		} else if s["x-kubernetes-int-or-string"] == true {
+			delete(s, "format") // which Kubernetes takes for a type of defaults
 		}
 	}
 }
@@ -369,10 +371,14 @@ func (g generator) objectValue(s map[string]any, odds int) any {
 func (g generator) metadata(odds int) any {
 	m := map[string]any{}
 	if g.chance(70) {
-		m["name"] = pick(g, "a", "A", "a/b", "..", "", "a b")
+		if m["name"] = pick(g, "a", "A", "a/b", "..", "a b"); g.chance(odds) {
+			m["name"] = ""
+		}
 	}
 	if g.chance(20) {
-		m["namespace"] = pick(g, "default", "A", "")
+		if m["namespace"] = pick(g, "default", "A"); g.chance(odds) {
+			m["namespace"] = ""
+		}
 	}
 	if g.chance(30) {
 		m["labels"] = map[string]any{pick(g, "a", "a/b", "-", "a/b/c"): pick(g, "", "x", "-", "a b")}
@@ -387,7 +393,7 @@ func (g generator) metadata(odds int) any {
 		m["creationTimestamp"] = pick[any](g, nil, "2024-02-29T12:00:00Z")
 	}
 	if g.chance(odds) {
-		m[pick(g, "odd", "labels", "name", "generation", "ownerReferences", "uid")] = g.anything(1)
+		m[pick(g, "odd", "labels", "name", "generation", "uid")] = g.anything(1)
 	}
 	return m
 }
