@@ -23,7 +23,8 @@ import (
 //
 // Source: OPS-05.
 type Debug struct {
-	// Profiles serves the runtime's profiles below /debug/pprof, for go tool pprof.
+	// Profiles serves the runtime's profiles below /debug/pprof, for go tool pprof. DELETE /metrics then
+	// has the counters of /metrics begin again.
 	Profiles bool
 
 	// Backup serves a copy of the store at /debug/backup, if the backend is a [storage.Backup]. The

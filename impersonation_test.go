@@ -88,7 +88,7 @@ func TestIMP_02_TheRightsOfTheImpersonatedUserCount(t *testing.T) {
 		"not that group":     {"boss", "POST", gadgetPath, []string{"Impersonate-User", "alice", "Impersonate-Group", "system:masters"}, 403, "cannot impersonate"},
 		"not by anybody":     {"mallory", "GET", gadgetPath, []string{"Impersonate-User", "alice"}, 403, `User "mallory" cannot impersonate`},
 		"not by themselves":  {"boss", "GET", gadgetPath, nil, 403, `User "boss" cannot list`},
-		"no user":            {"boss", "GET", gadgetPath, []string{"Impersonate-Group", "system:masters"}, 400, "without a user"},
+		"no user":            {"boss", "GET", gadgetPath, []string{"Impersonate-Group", "system:masters"}, 400, "without impersonating a user name"},
 		"no credential":      {"", "GET", gadgetPath, []string{"Impersonate-User", "alice"}, 403, `User "system:anonymous" cannot impersonate`},
 		"of somebody unseen": {"boss", "GET", gadgetPath, []string{"Impersonate-User", "a\tb"}, 400, "characters that do not show"},
 	} {

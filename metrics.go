@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
@@ -39,6 +40,7 @@ var _ metrics.Source = (*Server)(nil)
 // from a request never becomes a label.
 type meters struct {
 	registry  internal.Registry
+	baseline  atomic.Pointer[internal.Baseline] // nil before the first reset
 	requests  *apiserver.Requests
 	access    *apiserver.Access
 	acting    *apiserver.Impersonation
@@ -371,8 +373,15 @@ func (t timedAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (aut
 	return d, reason, err
 }
 
-// serveMetrics answers a scrape.
+// serveMetrics answers a scrape. DELETE has counters begin again for later scrapes, as in Kubernetes
+// where profiles are served.
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodDelete && s.cfg.debug.Profiles {
+		s.meters.baseline.Store(internal.NewBaseline(s.Families()))
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, "metrics reset\n") // the client is gone
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		negotiate.WriteError(w, r, status.MethodNotAllowed(meta.GroupResource{}, r.Method))
@@ -384,7 +393,11 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		to = io.Discard
 	}
-	_ = internal.Write(to, s.Families()) // the client is gone
+	families := s.Families()
+	if base := s.meters.baseline.Load(); base != nil {
+		families = base.Since(families)
+	}
+	_ = internal.Write(to, families) // the client is gone
 }
 
 // isMetrics reports whether a request is a scrape.

@@ -203,7 +203,14 @@ func TestOPS_05_ProfilesAndTheLogLevel(t *testing.T) {
 	require.Equal(t, 403, h.ask("GET", "/debug/pprof/heap", "", nobody...).code, "operators only")
 	require.Equal(t, 403, h.ask("PUT", "/debug/flags/v", "1", nobody...).code)
 
+	require.Equal(t, 403, h.ask("DELETE", "/metrics", "", nobody...).code)
+	require.Equal(t, answer{200, "metrics reset\n"}, h.ask("DELETE", "/metrics", ""))
+	require.NotContains(t, h.ask("GET", "/metrics", "").body, `verb="PUT"`)
+	require.Equal(t, 400, h.ask("PUT", "/debug/flags/v", "x").code)
+	require.Contains(t, h.ask("GET", "/metrics", "").body, `verb="PUT"`)
+
 	closed := run(t)
+	require.Equal(t, 405, closed.ask("DELETE", "/metrics", "").code)
 	require.Equal(t, 404, closed.ask("GET", "/debug/pprof/heap", "").code, "only where asked for")
 	require.Equal(t, 404, closed.ask("PUT", "/debug/flags/v", "1").code)
 }

@@ -2,7 +2,6 @@ package authz
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -93,7 +92,7 @@ func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) 
 	a, problems := SelfSubjectAccessReviewSpec{s.ResourceAttributes, s.NonResourceAttributes}.Attributes(user)
 	if s.User == "" && len(s.Groups) == 0 {
 		f := &status.Fields{}
-		f.At("spec", "user").Required("at least one of user and groups must be specified")
+		f.At("spec", "user").Required("at least one of user or group must be specified")
 		problems = append(problems, f.Errors()...)
 	}
 	return a, problems
@@ -107,8 +106,7 @@ func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []s
 	case s.NonResourceAttributes != nil:
 		f.At("spec", "nonResourceAttributes").Forbidden("a path is in no namespace")
 	case r != nil && r.Namespace != namespace:
-		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace,
-			fmt.Sprintf("must be %q, the namespace of the request", namespace))
+		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace, "must match metadata.namespace")
 	}
 	a, problems := s.Attributes()
 	return a, append(f.Errors(), problems...)

@@ -130,6 +130,7 @@ func TestLIM_06_07_EveryFieldIsChecked(t *testing.T) {
 	require.NoError(t, validate(one(hook(path, "matchConditions=[]", "connectionInfo={type: InClusterConfig}")), rules))
 	require.NoError(t, validate(head+"authorizers: [{type: RBAC, name: a.b}]", rules))
 	require.ErrorContains(t, validate(head+"authorizers: [{type: RBAC, name: a.b}]", config.AuthorizationRules{Types: rules.Types, LabelNames: true}), "authorizer name is invalid")
+	require.NoError(t, validate(one(hook(path, "matchConditionSubjectAccessReviewVersion=-", "matchConditions=-")), config.AuthorizationRules{TypeNames: true}))
 	require.ErrorContains(t, validate(head+"authorizers: [{type: RBAC, name: other}]", config.AuthorizationRules{Types: rules.Types, TypeNames: true}), "expected name rbac for authorizer RBAC instead of other")
 }
 
@@ -324,8 +325,8 @@ func TestCFG_05_AReloadKeepsTheTypesOfTheStart(t *testing.T) {
 		z.CollectMetrics(&r)
 		var text bytes.Buffer
 		require.NoError(t, metrics.Write(&text, r.Families()))
-		require.Regexp(t, `apiserver_authorization_config_controller_automatic_reloads_total\{status="failure",apiserver_id_hash="sha256:[0-9a-f]{64}"\} 4`, text.String())
-		require.Regexp(t, `apiserver_authorization_config_controller_automatic_reloads_total\{status="success",apiserver_id_hash="sha256:[0-9a-f]{64}"\} 2`, text.String())
+		require.Regexp(t, `apiserver_authorization_config_controller_automatic_reloads_total\{apiserver_id_hash="sha256:[0-9a-f]{64}",status="failure"\} 4`, text.String())
+		require.Regexp(t, `apiserver_authorization_config_controller_automatic_reloads_total\{apiserver_id_hash="sha256:[0-9a-f]{64}",status="success"\} 2`, text.String())
 	})
 	_, err := config.OpenAuthorization(filepath.Join(t.TempDir(), "none"), config.AuthorizationOptions{Types: types()})
 	require.ErrorIs(t, err, os.ErrNotExist)

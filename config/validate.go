@@ -19,7 +19,8 @@ type AuthorizationRules struct {
 	Types []string
 
 	// TypeNames requires the name of an authorizer that is no webhook to be its type in lower case,
-	// as kube-apiserver does.
+	// as kube-apiserver does. A webhook without match conditions then needs no
+	// matchConditionSubjectAccessReviewVersion either.
 	TypeNames bool
 
 	// LabelNames rejects names with dots. Source: READ-07.
@@ -66,7 +67,7 @@ func (c AuthorizationConfiguration) check(f *status.Fields, rules AuthorizationR
 		case a.Type == TypeWebhook && a.Webhook == nil:
 			at.Child("webhook").Required("required when type=Webhook")
 		case a.Type == TypeWebhook:
-			a.Webhook.check(at.Child("webhook"))
+			a.Webhook.check(at.Child("webhook"), rules)
 		case a.Webhook != nil:
 			at.Child("webhook").Invalid("non-null", "may only be specified when type=Webhook")
 		}
@@ -91,7 +92,7 @@ func (a AuthorizerConfiguration) checkName(at status.Field, seen map[string]bool
 	seen[a.Name] = true
 }
 
-func (w *WebhookConfiguration) check(at status.Field) {
+func (w *WebhookConfiguration) check(at status.Field, rules AuthorizationRules) {
 	switch timeout := w.Timeout.Duration; {
 	case timeout == 0:
 		at.Child("timeout").Required("")
@@ -101,7 +102,9 @@ func (w *WebhookConfiguration) check(at status.Field) {
 	checkTTL(at.Child("authorizedTTL"), w.AuthorizedTTL.Duration)
 	checkTTL(at.Child("unauthorizedTTL"), w.UnauthorizedTTL.Duration)
 	oneOf(at.Child("subjectAccessReviewVersion"), w.SubjectAccessReviewVersion, "v1", "v1beta1")
-	oneOf(at.Child("matchConditionSubjectAccessReviewVersion"), w.MatchConditionSubjectAccessReviewVersion, "v1")
+	if v := w.MatchConditionSubjectAccessReviewVersion; v != "" || len(w.MatchConditions) > 0 || !rules.TypeNames {
+		oneOf(at.Child("matchConditionSubjectAccessReviewVersion"), v, "v1")
+	}
 	oneOf(at.Child("failurePolicy"), w.FailurePolicy, "NoOpinion", "Deny")
 	w.ConnectionInfo.check(at.Child("connectionInfo"))
 	checkConditions(at.Child("matchConditions"), w.MatchConditions)

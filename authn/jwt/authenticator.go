@@ -58,10 +58,14 @@ type Options struct {
 	// email_verified, as Kubernetes does. By default email_verified must be true.
 	UnverifiedEmail bool
 
+	// OptionalIssuers accepts a document without the list jwt, as Kubernetes does. It means an empty
+	// list.
+	OptionalIssuers bool
+
 	// Logger is told which issuers cannot be reached, and about reloads. Default: nobody is told.
 	Logger logr.Logger
 
-	// ServerID identifies the server in the metrics of [Open], as a hash.
+	// ServerID identifies the server in metrics, as a hash.
 	ServerID string
 
 	// transport replaces the connections to issuers, for tests.
@@ -263,18 +267,21 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 
 // authenticate returns the user of a token that claims to be from the issuer.
 func (p *provider) authenticate(ctx context.Context, proofs *proof.Cache[authn.User], token string, algorithms []string) (authn.User, error) {
+	began := time.Now()
 	keys := p.known()
 	if keys == nil {
 		if keys = p.other(ctx, nil); keys == nil {
-			return authn.User{}, p.ready()
+			p.latency(began, false)
+			return authn.User{}, p.missing()
 		}
 	}
-	return proofs.Get(ctx, token, keys, func(ctx context.Context) (authn.User, time.Time, error) {
+	return proofs.Get(ctx, token, keys, func(ctx context.Context) (u authn.User, expires time.Time, err error) {
+		defer func() { p.latency(began, err == nil) }()
 		claims, err := p.verify(ctx, token, keys, algorithms)
 		if err != nil {
 			return authn.User{}, time.Time{}, err
 		}
-		u, err := p.mapper.accept(ctx, claims)
+		u, err = p.mapper.accept(ctx, claims)
 		return u, u.Expires, err
 	})
 }

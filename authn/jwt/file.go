@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/config"
-	"github.com/kindwright/kindwright/internal/metrics"
 )
 
 // Open returns an authenticator for the configuration in a file; see [New] and [Parse].
@@ -34,6 +33,9 @@ func (a *Authenticator) read(document []byte) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.JWT == nil && a.options.OptionalIssuers {
+		c.JWT = []Provider{}
+	}
 	if now := a.active.Load(); now != nil && !c.Anonymous.equal(now.configuration.Anonymous) {
 		return nil, errors.New("anonymous: Forbidden: changed from initial configuration file")
 	}
@@ -45,11 +47,4 @@ func (a *Anonymous) equal(b *Anonymous) bool {
 		return a == b
 	}
 	return a.Enabled == b.Enabled && slices.Equal(a.Conditions, b.Conditions)
-}
-
-// CollectMetrics registers the metrics of [Open]: how often the file was read again, and when.
-func (a *Authenticator) CollectMetrics(r *metrics.Registry) {
-	if a.live != nil {
-		a.live.CollectMetrics(r)
-	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/jws"
+	"github.com/kindwright/kindwright/internal/metrics"
 )
 
 // The bounds of what an issuer can make a server do.
@@ -33,10 +34,14 @@ const (
 
 const wellKnown = "/.well-known/openid-configuration"
 
-// source has the keys of one issuer. A goroutine of its own fetches them: at the start, every few
-// minutes, and when a token cannot be verified with those that are known.
+// source has the keys of one issuer. A goroutine of its own fetches the discovery document at the
+// start. It fetches the keys for the first token, every few minutes from then on, and when a token
+// cannot be verified with those that are known. An issuer that nobody uses is not asked for keys, as
+// in Kubernetes.
 type source struct {
 	issuer    Issuer
+	hash      string                // of the issuer's URL
+	took      [2]*metrics.Histogram // by outcome
 	transport http.RoundTripper
 	log       logr.Logger
 	stop      context.CancelFunc // ends run
@@ -45,9 +50,14 @@ type source struct {
 	mu        sync.Mutex
 	keys      *keySet // nil before the first fetch succeeded
 	err       error   // of the last fetch
+	found     bool    // the discovery document has been read
+	wanted    bool    // a token needs keys
 	fetching  bool
 	ended     bool
 	began     time.Time     // the last fetch
+	asked     time.Time     // the last fetch that failed, or was about keys
+	fetched   [2]time.Time  // the last fetch of keys, by outcome
+	latest    string        // the hash of the keys that were fetched last
 	done      chan struct{} // closed when the next fetch has ended
 	waiting   int
 	keysURL   string // from the discovery document; empty before
@@ -69,6 +79,10 @@ func (i Issuer) identity() identity {
 
 func newSource(i Issuer, log logr.Logger, transport http.RoundTripper) *source {
 	s := &source{issuer: i, transport: transport, log: log, kick: make(chan struct{}, 1), done: make(chan struct{})}
+	s.hash = digest([]byte(i.URL))
+	for outcome := range s.took {
+		s.took[outcome] = metrics.NewHistogram(latencies())
+	}
 	if transport == nil {
 		s.transport = newTransport(i.CertificateAuthority)
 	}
@@ -98,7 +112,7 @@ func (s *source) run(ctx context.Context) {
 		s.mu.Lock()
 		pause := refreshEvery
 		switch {
-		case s.keys == nil:
+		case s.keys == nil && s.err != nil:
 			pause = fetchEvery
 		case s.err != nil:
 			pause = retryEvery
@@ -134,8 +148,15 @@ func (s *source) fetch(ctx context.Context) {
 	s.mu.Lock()
 	s.began, s.fetching = time.Now(), true
 	s.mu.Unlock()
-	text, err := s.document(ctx)
+	at, err := s.address(ctx)
+	if err == nil && !s.needed() {
+		return
+	}
+	var text []byte
 	var keys *jws.Keys
+	if err == nil {
+		text, err = s.get(ctx, at)
+	}
 	if err == nil {
 		if keys, err = jws.ParseKeys(text, maxKeys); err != nil {
 			err = fmt.Errorf("the key set of the issuer: %w", err)
@@ -143,6 +164,8 @@ func (s *source) fetch(ctx context.Context) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked = s.began
+	s.count(at != "", text, err)
 	if err != nil && ctx.Err() == nil {
 		s.keysURL = "" // the issuer may have moved its keys
 		s.log.Error(err, "the keys of an issuer of tokens cannot be fetched", "issuer", s.issuer.URL, "known", s.keys != nil)
@@ -159,21 +182,32 @@ func (s *source) fetch(ctx context.Context) {
 	}
 }
 
-// document returns the published key set.
-func (s *source) document(ctx context.Context) ([]byte, error) {
+// needed reports whether a token needs keys. If none does, the fetch has ended.
+func (s *source) needed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.wanted {
+		s.err, s.fetching = nil, false
+	}
+	return s.wanted
+}
+
+// address returns where the key set is published.
+func (s *source) address(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	at, discovered := s.keysURL, s.discovery
 	s.mu.Unlock()
-	if at == "" || time.Since(discovered) > time.Hour {
-		var err error
-		if at, err = s.discover(ctx); err != nil {
-			return nil, err
-		}
-		s.mu.Lock()
-		s.keysURL, s.discovery = at, time.Now()
-		s.mu.Unlock()
+	if at != "" && time.Since(discovered) <= time.Hour {
+		return at, nil
 	}
-	return s.get(ctx, at)
+	at, err := s.discover(ctx)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keysURL, s.discovery, s.found = at, time.Now(), true
+	return at, nil
 }
 
 // discover returns where the key set is.
@@ -247,7 +281,7 @@ func (s *source) known() *keySet {
 func (s *source) other(ctx context.Context, before *keySet) *keySet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	recently := !s.fetching && time.Since(s.began) < fetchEvery
+	recently := !s.fetching && time.Since(s.asked) < fetchEvery
 	if s.keys == before && !s.ended && !recently && s.waiting < maxWaiting {
 		s.wait(ctx)
 	}
@@ -261,6 +295,7 @@ func (s *source) other(ctx context.Context, before *keySet) *keySet {
 // and after.
 func (s *source) wait(ctx context.Context) {
 	done := s.done
+	s.wanted = true
 	if !s.fetching {
 		select {
 		case s.kick <- struct{}{}:
@@ -277,14 +312,22 @@ func (s *source) wait(ctx context.Context) {
 	s.waiting--
 }
 
-// ready returns why the keys of the issuer have never been known, or nil.
+// ready returns why the issuer has never been reached, or nil.
 func (s *source) ready() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.keys != nil:
+	is := s.keys != nil || s.found && s.err == nil
+	s.mu.Unlock()
+	if is {
 		return nil
-	case s.err != nil:
+	}
+	return s.missing()
+}
+
+// missing returns why no token of the issuer can be verified while its keys are not known.
+func (s *source) missing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
 		return fmt.Errorf("issuer %s: %w: %w", s.issuer.URL, errNotReady, s.err)
 	}
 	return fmt.Errorf("issuer %s: %w", s.issuer.URL, errNotReady)

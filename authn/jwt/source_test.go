@@ -128,8 +128,10 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 		elsewhere := provider(i, func(p *jwt.Provider) { p.Issuer.DiscoveryURL = "https://inside/dex/" })
 		a := open(t, jwt.Options{}.WithTransport(n), elsewhere)
 		synctest.Wait()
-		require.Equal(t, []string{"https://inside/dex/", "https://inside/dex//keys"}, n.asked(), "nothing is appended")
+		require.Equal(t, []string{"https://inside/dex/"}, n.asked(), "nothing is appended, and nobody needs keys")
+		require.NoError(t, a.Check(t.Context()))
 		require.False(t, is(t, a, i.Token(nil)))
+		require.Equal(t, []string{"https://inside/dex/", "https://inside/dex//keys"}, n.asked())
 
 		n.set("inside", example(t, "other.example.com"))
 		time.Sleep(11 * time.Second)
@@ -358,4 +360,27 @@ func TestAChangedFile(t *testing.T) {
 	})
 	_, err := jwt.Open(filepath.Join(t.TempDir(), "none"), jwt.Options{})
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// An issuer may publish its keys after the server has started. Nobody asks for them before a token
+// needs them, so the first token is not rejected because of an earlier fetch that failed.
+func TestAUTHNCFG_05_KeysAreFetchedForTheFirstToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := example(t, "login.example.com")
+		n := newNetwork(i)
+		a := open(t, jwt.Options{}.WithTransport(n), provider(i))
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"https://login.example.com/.well-known/openid-configuration"}, n.asked())
+		require.NoError(t, a.Check(t.Context()), "it is ready")
+		n.set("login.example.com", http.NotFoundHandler())
+		u, ok, err := a.Authenticate(request(t, i.Token(nil)))
+		require.ErrorContains(t, err, "not known yet")
+		require.False(t, ok)
+		require.Empty(t, u)
+		require.Error(t, a.Check(t.Context()))
+		n.set("login.example.com", i)
+		require.False(t, is(t, a, i.Token(nil)), "the last fetch was a moment ago")
+		time.Sleep(11 * time.Second)
+		accepted(t, a, i.Token(nil))
+	})
 }

@@ -52,14 +52,15 @@ func Read(h http.Header) (wanted authn.User, ok bool, err error) {
 		ok = true
 		values := h[name]
 		for _, v := range values {
-			if v == "" || authn.CheckText(v) != "" {
+			if v == "" && part != "User" || authn.CheckText(v) != "" {
 				return authn.User{}, true, wrong("an empty name, or of one with characters that do not show")
 			}
 		}
 		switch key, extra := strings.CutPrefix(part, "Extra-"); {
 		case part == "User":
-			wanted.Name = strings.Join(values, "")
-			users += len(values)
+			named := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
+			wanted.Name = strings.Join(named, "")
+			users += len(named)
 		case part == "Uid":
 			wanted.UID = strings.Join(values, "")
 			uids += len(values)
@@ -87,7 +88,8 @@ func Read(h http.Header) (wanted authn.User, ok bool, err error) {
 	case users > 1 || uids > 1:
 		return authn.User{}, true, wrong("several users or uids")
 	case users == 0:
-		return authn.User{}, true, wrong("a group, uid or extra without a user")
+		return authn.User{}, true, status.BadRequest("requested &user.DefaultInfo{Name:\"\", UID:%q, Groups:%#v, Extra:%#v} without impersonating a user name",
+			wanted.UID, wanted.Groups, wanted.Extra) // in the words of Kubernetes, which clients compare
 	case parts > maxParts:
 		return authn.User{}, true, wrong("more than 256 groups and extra values")
 	}

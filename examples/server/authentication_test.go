@@ -150,8 +150,8 @@ func TestAuthenticationConfigurationIsReadAgain(t *testing.T) {
 	require.Equal(t, http.StatusOK, nobody.with(second.Token(nil)).do(t, "GET", "/readyz", "").code, "the last good one stays")
 	metrics := string(kube.do(t, "GET", "/metrics", "").body)
 	for _, series := range []string{
-		`apiserver_authentication_config_controller_automatic_reloads_total{status="success",apiserver_id_hash=""} 1`,
-		`apiserver_authentication_config_controller_automatic_reloads_total{status="failure",apiserver_id_hash=""} 1`,
+		`apiserver_authentication_config_controller_automatic_reloads_total{apiserver_id_hash="",status="success"} 1`,
+		`apiserver_authentication_config_controller_automatic_reloads_total{apiserver_id_hash="",status="failure"} 1`,
 		`apiserver_authentication_config_controller_last_config_info{`,
 	} {
 		assert.Contains(t, metrics, series)

@@ -186,7 +186,7 @@ func TestCFG_05_TheConfigurationIsFollowed(t *testing.T) {
 	require.Equal(t, http.StatusCreated, a.code, "%s", a.body)
 	require.Equal(t, http.StatusOK, carol.do(t, "GET", widgetsPath, "").code, "roles count in an authorizer that follows a file")
 	text := string(boss.do(t, "GET", "/metrics", "").body)
-	require.Contains(t, text, `apiserver_authorization_config_controller_automatic_reloads_total{status="failure"`)
+	require.Contains(t, text, `apiserver_authorization_config_controller_automatic_reloads_total{apiserver_id_hash="",status="failure"} `)
 	require.Contains(t, text, `apiserver_authorization_decisions_total{type="RBAC",name="rbac",decision="allowed"}`)
 	require.Contains(t, text, `apiserver_authorization_decisions_total{type="AlwaysAllow",name="everybody",decision="allowed"}`)
 }

@@ -189,7 +189,7 @@ func TestCFG_05_ABadReloadKeepsTheOldValue(t *testing.T) {
 			out := map[string]float64{}
 			for f := range registry.Families() {
 				for _, s := range f.Samples {
-					out[strings.TrimPrefix(f.Name, "apiserver_lamp_config_controller_")+"/"+s.Labels[0]] = s.Value
+					out[strings.TrimPrefix(f.Name, "apiserver_lamp_config_controller_")+"/"+s.Labels[len(s.Labels)-1]] = s.Value
 				}
 			}
 			return out

@@ -157,11 +157,11 @@ func (l *Live[T]) CollectMetrics(r *metrics.Registry) {
 	r.Collect([]metrics.Desc{
 		reloadsTotal: {
 			Name: prefix + "automatic_reloads_total", Help: "Reloads of the configuration, by outcome.",
-			Type: snapshot.Counter, Labels: []string{"status", "apiserver_id_hash"},
+			Type: snapshot.Counter, Labels: []string{"apiserver_id_hash", "status"},
 		},
 		reloadTimestamp: {
 			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "When the configuration was reloaded last, by outcome.",
-			Type: snapshot.Gauge, Labels: []string{"status", "apiserver_id_hash"},
+			Type: snapshot.Gauge, Labels: []string{"apiserver_id_hash", "status"},
 		},
 		configInfo: {
 			Name: prefix + "last_config_info", Help: "The hash of the configuration in effect.",
@@ -173,8 +173,8 @@ func (l *Live[T]) CollectMetrics(r *metrics.Registry) {
 		defer l.mu.Unlock()
 		for i, n := range l.reloads {
 			if n > 0 {
-				b.Add(reloadsTotal, float64(n), outcomes[i], l.server)
-				b.Add(reloadTimestamp, float64(l.reloaded[i].UnixNano())/1e9, outcomes[i], l.server)
+				b.Add(reloadsTotal, float64(n), l.server, outcomes[i])
+				b.Add(reloadTimestamp, float64(l.reloaded[i].UnixNano())/1e9, l.server, outcomes[i])
 			}
 		}
 		b.Add(configInfo, 1, l.server, l.hash)

@@ -78,11 +78,20 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 		kindwright.Authenticate(who...),
 		kindwright.Access{
 			NoAnonymous: signed.NoAnonymous,
-			OpenPaths:   []string{"/healthz", "/livez", "/readyz", "/version", "/version/"},
+			OpenPaths:   o.openPaths(),
 		},
 		kindwright.CheckHealth(signed.Health()),
 		kindwright.Before("body", o.accounts.Documents(accounts, log, o.externalAddress())),
 	}, authorities, nil
+}
+
+// openPaths are open without authorization if everything is allowed, as anonymous requests are not.
+// Otherwise the authorizers decide; the default roles open some paths.
+func (o *options) openPaths() []string {
+	if !slices.Contains(o.authorization.Modes(), "AlwaysAllow") {
+		return []string{} // nil would be the library's own
+	}
+	return []string{"/healthz", "/livez", "/readyz", "/version", "/version/"}
 }
 
 // signed accepts the tokens of issuers, and anonymous requests of some paths.
@@ -90,7 +99,7 @@ func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
 	return o.authn.Open(authnflags.Options{
 		Options: jwt.Options{
 			TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
-			UnverifiedEmail: true, // as in Kubernetes
+			UnverifiedEmail: true, OptionalIssuers: true, // as in Kubernetes
 		},
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1beta1 "k8s.io/api/authentication/v1beta1"
@@ -119,5 +120,23 @@ func TestAUTHZ_05_ContradictionsAreRefused(t *testing.T) {
 	} {
 		said := refused(t, append([]string{"--data-dir=" + t.TempDir()}, args...)...)
 		require.Contains(t, said, want)
+	}
+}
+
+// The authorizers decide about the paths that are open by default too: the default roles open them.
+func TestFLAG_NoPathIsOpenBesideTheAuthorizers(t *testing.T) {
+	s := run(t, "--authorization-mode=RBAC,AlwaysDeny", "--data-dir="+t.TempDir())
+	require.Eventually(t, func() bool {
+		code, _ := s.do(t, "", "GET", "/readyz", "")
+		return code == 200
+	}, time.Minute, time.Millisecond, "before it is ready there are no roles")
+	for _, path := range []string{"/healthz", "/livez", "/readyz", "/version"} {
+		s.text(t, "", path, 200)
+	}
+	code, _ := s.do(t, "master", "DELETE", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:public-info-viewer", "")
+	require.Equal(t, 200, code)
+	for _, path := range []string{"/healthz", "/version"} {
+		s.text(t, "", path, 403)
+		s.text(t, "master", path, 200)
 	}
 }
