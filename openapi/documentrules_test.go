@@ -74,6 +74,13 @@ func TestDocument_Problems(t *testing.T) {
 	}
 }
 
+// Definitions in use repeat large classes of characters.
+func TestDocument_PatternOfLargeClasses(t *testing.T) {
+	s := described(t, `{"type":"string","pattern":"^([a-z0-9\\p{S}\\p{L}]((-?[a-z0-9\\p{S}\\p{L}]{0,62})?)|([a-z0-9\\p{S}\\p{L}]([a-z0-9\\p{S}\\p{L}-]{0,61}\\.)?){1,3}[a-z\\p{L}]{2,63})$"}`)
+	require.Empty(t, s.Validate(tree(t, `{"v":"münchen.de"}`)))
+	require.Len(t, s.Validate(tree(t, `{"v":"."}`)), 1)
+}
+
 // Unchanged problems do not block an update. The rules of embedded objects do, and lists with
 // duplicates are accepted if there were duplicates anywhere before.
 //

@@ -3,6 +3,7 @@ package openapi
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"regexp"
 	"regexp/syntax"
 )
@@ -55,7 +56,7 @@ func patternSize(re *syntax.Regexp) int {
 	case syntax.OpLiteral:
 		size = len(re.Rune)
 	case syntax.OpCharClass:
-		size = 1 + len(re.Rune)/16
+		size = 1 + bits.Len(uint(len(re.Rune)))/2 // a search among the ranges, which repetitions share
 	}
 	for _, sub := range re.Sub {
 		size = min(size+patternSize(sub), maxPatternSize+1)
