@@ -166,13 +166,13 @@ func TestImpersonationIsCounted(t *testing.T) {
 	text, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
 	require.NoError(t, err)
 	for _, line := range []string{
-		`attempts_total{mode="user-info",decision="allowed"} 2`,
-		`attempts_total{mode="legacy",decision="allowed"} 1`,
-		`attempts_total{mode="user-info",decision="denied"} 1`,
-		`attempts_duration_seconds_count{mode="user-info",decision="allowed"} 2`,
-		`authorization_attempts_total{mode="user-info",decision="allowed"} 5`,
-		`authorization_attempts_total{mode="legacy",decision="allowed"} 1`,
-		`authorization_attempts_duration_seconds_bucket{mode="legacy",decision="allowed",le="+Inf"} 1`,
+		`attempts_total{decision="allowed",mode="user-info"} 2`,
+		`attempts_total{decision="allowed",mode="legacy"} 1`,
+		`attempts_total{decision="denied",mode=""} 1`,
+		`attempts_duration_seconds_count{decision="allowed",mode="user-info"} 2`,
+		`authorization_attempts_total{decision="allowed",mode="user-info"} 5`,
+		`authorization_attempts_total{decision="allowed",mode="legacy"} 1`,
+		`authorization_attempts_duration_seconds_bucket{decision="allowed",mode="legacy",le="+Inf"} 1`,
 	} {
 		require.Contains(t, string(text), "\napiserver_impersonation_"+line+"\n")
 	}

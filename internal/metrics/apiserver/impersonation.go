@@ -16,11 +16,11 @@ const (
 )
 
 var impersonationFamilies = [...]metrics.Desc{
-	impersonations:         counter("apiserver_impersonation_attempts_total", "Attempts to act as somebody else.", "mode", "decision"),
-	impersonationDuration:  histogram("apiserver_impersonation_attempts_duration_seconds", "Time to find out whether somebody may act as another.", "mode", "decision"),
-	impersonationQuestions: counter("apiserver_impersonation_authorization_attempts_total", "Questions to the authorizer about impersonation.", "mode", "decision"),
+	impersonations:         counter("apiserver_impersonation_attempts_total", "Attempts to act as somebody else.", "decision", "mode"),
+	impersonationDuration:  histogram("apiserver_impersonation_attempts_duration_seconds", "Time to find out whether somebody may act as another.", "decision", "mode"),
+	impersonationQuestions: counter("apiserver_impersonation_authorization_attempts_total", "Questions to the authorizer about impersonation.", "decision", "mode"),
 	impersonationQuestionDuration: histogram("apiserver_impersonation_authorization_attempts_duration_seconds",
-		"Time of the authorizer for a question about impersonation.", "mode", "decision"),
+		"Time of the authorizer for a question about impersonation.", "decision", "mode"),
 }
 
 // Impersonation counts who acts as somebody else.
@@ -43,9 +43,12 @@ func NewImpersonation(r *metrics.Registry, modes ...string) *Impersonation {
 					if h.Count() == 0 {
 						continue
 					}
-					decision := [2]string{"denied", "allowed"}[allowed]
-					b.Add(count, float64(h.Count()), modes[i], decision)
-					b.Observed(duration, h, accessTimes, modes[i], decision)
+					decision, mode := [2]string{"denied", "allowed"}[allowed], modes[i]
+					if allowed == 0 && count == impersonations {
+						mode = "" // no mode allowed it, as Kubernetes has it
+					}
+					b.Add(count, float64(h.Count()), decision, mode)
+					b.Observed(duration, h, accessTimes, decision, mode)
 				}
 			}
 		}
