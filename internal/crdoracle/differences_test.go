@@ -26,6 +26,8 @@ func compare(theirs, ours []cause) (missing, added []cause) {
 		switch {
 		case isBranch && strings.Contains(c.message, "must validate all the schemas (allOf)"):
 			// Problems of allOf are reported by themselves.
+		case isBranch && slices.ContainsFunc(branches, func(outer string) bool { return outer != path && belowAny([]string{outer}, path) }):
+			// A branch in a branch is left out as well.
 		case isBranch:
 			if !slices.ContainsFunc(ours, func(o cause) bool { return sameBranch(path, c, o) || wrongType(path, o) }) {
 				missing = append(missing, c)

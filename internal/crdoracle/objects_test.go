@@ -77,7 +77,7 @@ func compareObjects(t *testing.T, differences *report, g generator, document map
 	old := g.objectOf(document, odds)
 	next := g.objectOf(document, odds)
 	if g.chance(70) {
-		next = g.changed(old, document, odds)
+		next = g.identified(g.changed(old, document, odds))
 	}
 	schema, _ := json.Marshal(document)
 	pair := [2]struct{ theirs, ours map[string]any }{}
@@ -129,6 +129,12 @@ func (g generator) objectOf(document map[string]any, odds int) any {
 	if odds > 0 {
 		object, _ = g.objectValue(document, odds).(map[string]any)
 	}
+	return g.identified(object)
+}
+
+// identified gives an object the fields that every object has.
+func (g generator) identified(of any) any {
+	object, _ := of.(map[string]any)
 	// Two objects never have the same version, nor the same field managers.
 	object["metadata"] = map[string]any{"name": "a", "resourceVersion": strconv.Itoa(g.IntN(1 << 30))}
 	object["apiVersion"], object["kind"] = "example.com/v1", "Thing"
