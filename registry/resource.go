@@ -90,11 +90,6 @@ type WriteRules struct {
 	// Source: META-12.
 	CountAnnotations bool
 
-	// NoCreate refuses new objects, as while the definition of a kind is being deleted: clients get 405,
-	// and discovery does not list the verb create. Objects that exist are served as usual.
-	// Source: CRD-21.
-	NoCreate bool
-
 	// TTL removes objects that nobody has written to for so long. 0 keeps them. It counts from the
 	// last write, across restarts, with a precision of seconds.
 	// Source: EVT-02.
@@ -325,7 +320,11 @@ func (r *Resource) wordProblems() []string {
 	if reserved[r.Plural] {
 		check("plural", r.Plural, "means something else in the paths of requests")
 	}
-	check("kind name", r.Names.Kind, checkKindName(r.Names.Kind))
+	if r.Type == nil { // a client may have chosen it, who need not write Go
+		check("kind name", r.Names.Kind, meta.CheckDNS1035Label(strings.ToLower(r.Names.Kind)))
+	} else {
+		check("kind name", r.Names.Kind, checkKindName(r.Names.Kind))
+	}
 	return problems
 }
 

@@ -79,9 +79,6 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	out.base = out
 	if r.Virtual == nil {
 		out.Verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-		if r.Writes.NoCreate {
-			out.Verbs = out.Verbs[1:]
-		}
 		out.Patches = []meta.PatchType{meta.ApplyPatch, meta.JSONPatch, meta.MergePatch}
 		if r.StrategicMerge {
 			out.Patches = append(out.Patches, meta.StrategicMergePatch)

@@ -80,8 +80,6 @@ func (at *Resolved) check(verb string) error {
 		named = at.Subresource != nil
 	}
 	switch {
-	case verb == verbCreate && at.Subresource == nil && r.Writes.NoCreate:
-		return noCreate(r)
 	case r.ClusterScoped && t.Namespace != "", named && everywhere:
 		return withPath(NotServed(), r)
 	case everywhere && r.Type == nil && slices.Contains(verbs, verb):
@@ -92,12 +90,6 @@ func (at *Resolved) check(verb string) error {
 		return status.MethodNotAllowed(r.GroupResource(), verb)
 	}
 	return nil
-}
-
-// noCreate is the answer to a request that would create an object of a kind that takes no new ones.
-func noCreate(r *Kind) error {
-	return status.MethodNotAllowed(r.GroupResource(), verbCreate).
-		WithMessage("create not allowed while custom resource definition is terminating")
 }
 
 // withPath adds to an error which path was probably meant.

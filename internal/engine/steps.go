@@ -28,11 +28,8 @@ func read(ctx context.Context, w *write) error {
 		return err
 	}
 	if entry == nil {
-		switch {
-		case !w.mayCreate:
+		if !w.mayCreate {
 			return w.notFound()
-		case w.kind.Writes.NoCreate:
-			return noCreate(w.kind)
 		}
 		return nil
 	}

@@ -1,11 +1,14 @@
 package crd
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // setCondition adds or replaces a condition. It reports whether that changed anything. The time of the
@@ -29,11 +32,78 @@ func (c *CustomResourceDefinition) setCondition(now time.Time, to CustomResource
 	return true
 }
 
+// dropCondition removes a condition.
+func (c *CustomResourceDefinition) dropCondition(name string) {
+	if c.condition(name) != nil {
+		c.Status.Conditions = slices.DeleteFunc(slices.Clone(c.Status.Conditions), func(have CustomResourceDefinitionCondition) bool { return have.Type == name })
+	}
+}
+
+// condition returns a condition, or nil.
+func (c *CustomResourceDefinition) condition(name string) *CustomResourceDefinitionCondition {
+	i := slices.IndexFunc(c.Status.Conditions, func(have CustomResourceDefinitionCondition) bool { return have.Type == name })
+	if i < 0 {
+		return nil
+	}
+	return &c.Status.Conditions[i]
+}
+
 // is reports whether a condition is True.
 func (c *CustomResourceDefinition) is(condition string) bool {
-	return slices.ContainsFunc(c.Status.Conditions, func(have CustomResourceDefinitionCondition) bool {
-		return have.Type == condition && have.Status == "True"
-	})
+	have := c.condition(condition)
+	return have != nil && have.Status == "True"
+}
+
+// approvalCondition says whether a definition in a group of Kubernetes is approved. It is nil for
+// other groups.
+//
+// Source: CRD-05, CRD-06.
+func (c *CustomResourceDefinition) approvalCondition() *CustomResourceDefinitionCondition {
+	if !isProtected(c.Spec.Group) {
+		return nil
+	}
+	state, message := approvalOf(c)
+	out := CustomResourceDefinitionCondition{Type: APIApproved, Status: "False", Message: message}
+	switch state {
+	case approved:
+		out.Status, out.Reason = "True", "ApprovedAnnotation"
+	case approvalBypassed:
+		out.Reason = "UnapprovedAnnotation"
+	case approvalMissing:
+		out.Reason = "MissingAnnotation"
+	default:
+		out.Reason = "InvalidAnnotation"
+	}
+	return &out
+}
+
+// structureCondition says what keeps the schemas of a stored definition from being structural, nil if
+// nothing does. New definitions are always structural.
+//
+// Source: CRD-05, CRD-07.
+func (c *CustomResourceDefinition) structureCondition() *CustomResourceDefinitionCondition {
+	var problems []string
+	if c.Spec.PreserveUnknownFields {
+		problems = append(problems, "spec.preserveUnknownFields: Invalid value: true: must be false")
+	}
+	for i, t := range schemaTrees(c) {
+		if t == nil {
+			continue
+		}
+		_, found := openapi.TreeReader{Position: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)}.Read(t)
+		for _, p := range found {
+			problems = append(problems, p.String())
+		}
+	}
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return &CustomResourceDefinitionCondition{Type: NonStructuralSchema, Status: "True", Reason: "Violations", Message: problems[0]}
+	}
+	return &CustomResourceDefinitionCondition{
+		Type: NonStructuralSchema, Status: "True", Reason: "Violations", Message: "[" + strings.Join(problems, ", ") + "]",
+	}
 }
 
 // withCondition is setCondition on a tree. The time is that of at, which is RFC 3339.

@@ -2,8 +2,6 @@ package crd
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -32,13 +30,13 @@ type controller struct {
 	finalizer string
 	ageColumn bool
 
-	engine  *engine.Engine
-	front   registry.Front[CustomResourceDefinition]
-	known   map[string]*definition // all definitions, by name
-	served  map[string]*served     // the kinds that are installed, by the name of their definition
-	workers sync.WaitGroup
-
+	engine      *engine.Engine
+	front       registry.Front[CustomResourceDefinition]
+	known       map[string]*definition // all definitions, by name
+	served      map[string]*served     // the kinds that are installed, by the name of their definition
+	builtin     map[string]*takenNames // the names of the program's own kinds, by group
 	conversions *conversions
+	workers     sync.WaitGroup
 
 	mu     sync.Mutex
 	ending map[meta.UID]bool // definitions whose objects are being deleted
@@ -46,10 +44,12 @@ type controller struct {
 
 // served is a kind that the controller has installed.
 type served struct {
-	uid        meta.UID
-	generation int64
-	names      CustomResourceDefinitionNames
-	versions   []meta.GroupVersionResource
+	uid          meta.UID
+	generation   int64
+	names        CustomResourceDefinitionNames
+	versions     []meta.GroupVersionResource
+	client       *sharedClient                      // the webhook that converts, if any
+	unstructured *CustomResourceDefinitionCondition // what keeps the schemas from being structural, nil for nothing
 }
 
 func newController(env registry.Env, of meta.GroupVersionResource, finalizer string, conversions *conversions) *controller {
@@ -68,7 +68,6 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 	if err != nil {
 		return err
 	}
-	var all []*registry.Resource
 	for e, err := range list.Items {
 		if err != nil {
 			return err
@@ -79,33 +78,85 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 			continue
 		}
 		c.known[d.Name] = d
+	}
+	c.noteBuiltin()
+	return c.serveAll(ctx)
+}
+
+// serveAll serves all established definitions at once. If that is not possible, it serves each of
+// them that can be served.
+func (c *controller) serveAll(ctx context.Context) error {
+	var all []*registry.Resource
+	var inherited []meta.GroupVersionResource // from the server that this one is a fork of
+	for _, name := range slices.Sorted(maps.Keys(c.known)) {
+		d := c.known[name]
 		if !d.is(Established) {
 			continue
 		}
-		resources, client, err := c.resources(d, d.Status.AcceptedNames)
+		resources, one, err := c.prepare(d, d.Status.AcceptedNames)
 		if err == nil {
 			err = c.engine.Validate(resources...)
 		}
 		if err != nil {
-			c.engine.Logger().Error(err, "a definition cannot be served", "name", d.Name)
+			c.engine.Logger().Error(err, "a definition cannot be served", "name", name)
 			continue
 		}
-		all = append(all, resources...)
-		c.served[d.Name] = servedAs(d, d.Status.AcceptedNames, resources)
-		c.conversions.keep(d.Name, client)
+		inherited = append(inherited, meta.GroupVersionResource{Group: d.Spec.Group, Resource: one.names.Plural})
+		all, c.served[name] = append(all, resources...), one
 	}
-	if err := c.engine.Change(ctx, nil, all); err != nil {
-		return fmt.Errorf("serve custom resources: %w", err)
+	err := c.engine.Change(ctx, inherited, all)
+	if err == nil {
+		for name, one := range c.served {
+			c.conversions.keep(name, one.client)
+		}
 	}
-	return nil
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	c.engine.Logger().Error(err, "the definitions cannot be served at once; serving one at a time")
+	c.served = map[string]*served{}
+	for _, name := range slices.Sorted(maps.Keys(c.known)) {
+		if d := c.known[name]; d.is(Established) {
+			if err := c.serve(ctx, d, d.Status.AcceptedNames); err != nil {
+				c.engine.Logger().Error(err, "a definition cannot be served", "name", name)
+			}
+		}
+	}
+	return ctx.Err()
 }
 
-func servedAs(d *definition, names CustomResourceDefinitionNames, resources []*registry.Resource) *served {
-	out := &served{uid: d.UID, generation: d.Generation, names: names}
-	for _, r := range resources {
-		out.versions = append(out.versions, r.GroupVersionResource())
+// prepare makes the resources of a definition.
+func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames) ([]*registry.Resource, *served, error) {
+	convert, client, err := c.conversions.of(d)
+	if err != nil {
+		return nil, nil, err
 	}
-	return out
+	one := &served{uid: d.UID, generation: d.Generation, names: names, client: client, unstructured: d.structureCondition()}
+	resources, err := d.resources(names, c.env, convert, c.lives(d))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, r := range resources {
+		one.versions = append(one.versions, r.GroupVersionResource())
+	}
+	if c.ageColumn {
+		addAges(resources)
+	}
+	return resources, one, nil
+}
+
+// lives returns a function that tells whether a definition exists and is not being deleted. It looks
+// into the live view, which is ahead of the controller.
+func (c *controller) lives(d *definition) func() bool {
+	uid, key := d.UID, d.key
+	return func() bool {
+		of, ok := c.engine.Set().Lookup(c.of)
+		if !ok {
+			return false
+		}
+		e, ok := of.Cache.Get(key)
+		return ok && e.UID() == uid && !e.Deleting()
+	}
 }
 
 // run follows the definitions until ctx ends.
@@ -128,20 +179,35 @@ func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 		if err != nil {
 			return err
 		}
+		name := ""
+		if event.Entry != nil {
+			name = event.Entry.Facts().Name
+		}
 		switch event.Type {
 		case meta.Bookmark:
 			if !synced {
-				c.forgetAllBut(ctx, seen)
+				err = c.forgetAllBut(ctx, seen)
 			}
 			synced = true
 		case meta.Added, meta.Modified:
-			seen[event.Entry.Facts().Name] = true
-			if err := c.changed(ctx, event.Entry); err != nil {
-				return err
-			}
+			seen[name] = true
+			err = c.changed(ctx, event.Entry)
 		case meta.Deleted:
-			delete(seen, event.Entry.Facts().Name)
-			if err := c.gone(ctx, event.Entry.Facts().Name); err != nil {
+			delete(seen, name)
+			err = c.gone(ctx, name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetAllBut removes the kinds of definitions that went while nobody watched.
+func (c *controller) forgetAllBut(ctx context.Context, seen map[string]bool) error {
+	for _, name := range slices.Sorted(maps.Keys(c.known)) {
+		if !seen[name] {
+			if err := c.gone(ctx, name); err != nil {
 				return err
 			}
 		}
@@ -149,42 +215,65 @@ func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 	return nil
 }
 
-// forgetAllBut removes the kinds of definitions that went while nobody watched.
-func (c *controller) forgetAllBut(ctx context.Context, seen map[string]bool) {
-	for _, name := range slices.Collect(maps.Keys(c.known)) {
-		if !seen[name] {
-			_ = c.gone(ctx, name)
-		}
-	}
-}
-
 func (c *controller) changed(ctx context.Context, e *watch.Entry) error {
+	name := e.Facts().Name
+	if have := c.known[name]; have != nil && have.ResourceVersion == e.Revision().String() && c.served[name] != nil && have.DeletionTimestamp == nil {
+		return c.settle(ctx, name) // read at the start, or written by this controller
+	}
 	d, err := read(e)
 	if err != nil {
-		c.engine.Logger().Error(err, "a definition cannot be read", "name", e.Facts().Name)
+		c.engine.Logger().Error(err, "a definition cannot be read", "name", name)
 		return nil
 	}
-	c.known[d.Name] = d
-	return c.reconcile(ctx, d)
+	c.known[name] = d
+	return c.settle(ctx, name)
 }
 
 // gone stops serving a kind whose definition was removed. Its names are free for others.
 func (c *controller) gone(ctx context.Context, name string) error {
 	d := c.known[name]
 	delete(c.known, name)
+	c.withdraw(name)
+	if d == nil {
+		return nil
+	}
+	return c.settle(ctx, c.waiting(d.Spec.Group)...)
+}
+
+// withdraw stops serving the kind of a definition.
+func (c *controller) withdraw(name string) {
 	if one := c.served[name]; one != nil {
 		c.engine.RemoveVersions(one.versions...)
 		delete(c.served, name)
 		c.conversions.keep(name, nil)
 	}
-	if d == nil {
-		return nil
+}
+
+// waiting lists the definitions of a group whose names are not accepted.
+func (c *controller) waiting(group string) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(c.known)) {
+		if d := c.known[name]; d.Spec.Group == group && !d.is(NamesAccepted) {
+			out = append(out, name)
+		}
 	}
-	for _, other := range slices.Sorted(maps.Keys(c.known)) {
-		if o := c.known[other]; o.Spec.Group == d.Spec.Group && !o.is(NamesAccepted) {
-			if err := c.reconcile(ctx, o); err != nil {
-				return err
-			}
+	return out
+}
+
+// settle reconciles definitions, and those that wait for names which that has set free.
+func (c *controller) settle(ctx context.Context, names ...string) error {
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		d := c.known[name]
+		if d == nil {
+			continue
+		}
+		before := d.Status.AcceptedNames
+		if err := c.reconcile(ctx, d); err != nil {
+			return err
+		}
+		if !equalNames(before, CustomResourceDefinitionNames{}) && !equalNames(before, d.Status.AcceptedNames) {
+			names = append(names, c.waiting(d.Spec.Group)...)
 		}
 	}
 	return nil
@@ -192,28 +281,23 @@ func (c *controller) gone(ctx context.Context, name string) error {
 
 // reconcile brings what is served, and what the status says, in line with a definition.
 func (c *controller) reconcile(ctx context.Context, d *definition) error {
-	accepted, condition := c.judgeNames(d)
 	next := d.CustomResourceDefinition
+	accepted, named := c.judgeNames(d)
 	now := c.engine.Now()
 	next.Status.AcceptedNames = accepted
-	next.setCondition(now, condition)
-	if condition.Status == "True" || d.is(Established) {
-		established := CustomResourceDefinitionCondition{
-			Type: Established, Status: "True", Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
-		}
-		if d.badBundle() && !d.is(Established) {
-			established = CustomResourceDefinitionCondition{
-				Type: Established, Status: "False", Reason: "InvalidCABundle", Message: "The conversion webhook CABundle is invalid",
-			}
-		} else if err := c.serve(ctx, d, accepted); err != nil {
-			c.engine.Logger().Error(err, "a definition cannot be served", "name", d.Name)
-			established = CustomResourceDefinitionCondition{Type: Established, Status: "False", Reason: "Installing", Message: err.Error()}
-		}
-		next.setCondition(now, established)
-	} else {
-		next.setCondition(now, CustomResourceDefinitionCondition{
-			Type: Established, Status: "False", Reason: "NotAccepted", Message: "not all names are accepted",
-		})
+	next.setCondition(now, named)
+	established, err := c.establish(ctx, d, accepted, named)
+	if err != nil {
+		return err
+	}
+	next.setCondition(now, established)
+	if approval := d.approvalCondition(); approval != nil {
+		next.setCondition(now, *approval)
+	}
+	if one := c.served[d.Name]; one != nil && one.unstructured != nil {
+		next.setCondition(now, *one.unstructured)
+	} else if one != nil {
+		next.dropCondition(NonStructuralSchema)
 	}
 	if err := c.writeStatus(ctx, d, next.Status); err != nil {
 		return err
@@ -224,13 +308,47 @@ func (c *controller) reconcile(ctx context.Context, d *definition) error {
 	return nil
 }
 
+// establish serves the kind of a definition and returns the condition that says so. A definition is
+// established once requests are answered, and stays so.
+//
+// Source: CRD-01, CRD-05.
+func (c *controller) establish(ctx context.Context, d *definition, accepted CustomResourceDefinitionNames, named CustomResourceDefinitionCondition) (CustomResourceDefinitionCondition, error) {
+	out := CustomResourceDefinitionCondition{Type: Established, Status: "False", Reason: "NotAccepted", Message: "not all names are accepted"}
+	if have := d.condition(Established); have != nil && have.Status == "True" {
+		out = *have
+	} else if named.Status != "True" {
+		return out, nil
+	}
+	switch err := c.serve(ctx, d, accepted); {
+	case ctx.Err() != nil:
+		return out, ctx.Err()
+	case err != nil:
+		c.engine.Logger().Error(err, "a definition cannot be served", "name", d.Name)
+		if out.Status != "True" {
+			out.Reason, out.Message = "Installing", err.Error()
+		}
+	case d.badBundle() && out.Status != "True":
+		out.Reason, out.Message = "InvalidCABundle", "The conversion webhook CABundle is invalid"
+	case out.Status != "True":
+		out.Status, out.Reason, out.Message = "True", "InitialNamesAccepted", "the initial names have been accepted"
+	}
+	return out, nil
+}
+
 // serve installs or replaces the kind of a definition, unless it is served as it should be.
 func (c *controller) serve(ctx context.Context, d *definition, names CustomResourceDefinitionNames) error {
 	have := c.served[d.Name]
-	if have != nil && have.uid == d.UID && have.generation == d.Generation && equalNames(have.names, names) {
+	if have != nil && have.uid != d.UID { // an older definition of the same name
+		c.withdraw(d.Name)
+		have = nil
+	}
+	if have != nil && have.generation == d.Generation && equalNames(have.names, names) {
 		return nil
 	}
-	resources, client, err := c.resources(d, names)
+	if d.badBundle() && have == nil && !d.is(Established) {
+		return nil // there is nobody to ask
+	}
+	resources, one, err := c.prepare(d, names)
 	if err != nil {
 		return err
 	}
@@ -241,22 +359,9 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if err := c.engine.Change(ctx, before, resources); err != nil {
 		return err
 	}
-	c.served[d.Name] = servedAs(d, names, resources)
-	c.conversions.keep(d.Name, client)
+	c.served[d.Name] = one
+	c.conversions.keep(d.Name, one.client)
 	return nil
-}
-
-// resources returns what is to be served for a definition, and the webhook that converts it, if any.
-func (c *controller) resources(d *definition, names CustomResourceDefinitionNames) ([]*registry.Resource, *sharedClient, error) {
-	convert, client, err := c.conversions.of(d)
-	if err != nil {
-		return nil, nil, err
-	}
-	out, err := d.resources(names, c.env, convert)
-	if c.ageColumn {
-		addAges(out)
-	}
-	return out, client, err
 }
 
 // writeStatus stores the conditions and names that the controller has found, if they differ.
@@ -264,11 +369,14 @@ func (c *controller) writeStatus(ctx context.Context, d *definition, want Custom
 	if equalNames(d.Status.AcceptedNames, want.AcceptedNames) && slices.Equal(d.Status.Conditions, want.Conditions) {
 		return nil
 	}
-	_, err := c.front.Sub("status").Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
+	written, err := c.front.Sub("status").Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
 		if now.UID != d.UID {
 			return status.NotFound(c.of.GroupResource(), d.Name)
 		}
 		now.Status.AcceptedNames = want.AcceptedNames
+		if (&CustomResourceDefinition{Status: want}).condition(NonStructuralSchema) == nil {
+			now.dropCondition(NonStructuralSchema)
+		}
 		for _, condition := range want.Conditions {
 			if condition.Type != Terminating {
 				now.setCondition(condition.LastTransitionTime.Time, condition)
@@ -276,81 +384,15 @@ func (c *controller) writeStatus(ctx context.Context, d *definition, want Custom
 		}
 		return nil
 	})
-	if status.IsNotFound(err) {
+	switch {
+	case status.IsNotFound(err):
 		return nil // its removal is the next event
+	case err == nil:
+		// Others are judged by it before the event arrives, which then says nothing new.
+		d.Status = written.Status
+		if written.Generation == d.Generation && written.DeletionTimestamp == nil {
+			d.ResourceVersion = written.ResourceVersion
+		}
 	}
 	return err
-}
-
-// judgeNames decides which names of a definition are served. Names that another kind of the group has
-// are not accepted; a definition keeps those that it had.
-//
-// Source: CRD-02.
-func (c *controller) judgeNames(d *definition) (CustomResourceDefinitionNames, CustomResourceDefinitionCondition) {
-	resources, kinds := c.taken(d)
-	want, accepted := d.Spec.Names, d.Status.AcceptedNames
-	var problems []error
-	condition := CustomResourceDefinitionCondition{Type: NamesAccepted, Status: "True", Reason: "NoConflicts", Message: "no conflicts found"}
-	refuse := func(reason, format string, args ...any) {
-		condition.Reason = reason
-		problems = append(problems, fmt.Errorf(format, args...))
-	}
-	if resources[want.Plural] {
-		refuse("PluralConflict", "%q is already in use", want.Plural)
-	} else {
-		accepted.Plural = want.Plural
-	}
-	if resources[want.Singular] {
-		refuse("SingularConflict", "%q is already in use", want.Singular)
-	} else {
-		accepted.Singular = want.Singular
-	}
-	free := true
-	for _, short := range want.ShortNames {
-		if resources[short] {
-			free = false
-			refuse("ShortNamesConflict", "%q is already in use", short)
-		}
-	}
-	if free {
-		accepted.ShortNames = want.ShortNames
-	}
-	if kinds[want.Kind] {
-		refuse("KindConflict", "%q is already in use", want.Kind)
-	} else {
-		accepted.Kind = want.Kind
-	}
-	if kinds[want.ListKind] {
-		refuse("ListKindConflict", "%q is already in use", want.ListKind)
-	} else {
-		accepted.ListKind = want.ListKind
-	}
-	accepted.Categories = want.Categories
-	if len(problems) > 0 {
-		condition.Status, condition.Message = "False", errors.Join(problems...).Error()
-	}
-	return accepted, condition
-}
-
-// taken collects the names that others in the group of a definition have.
-func (c *controller) taken(d *definition) (resources, kinds map[string]bool) {
-	resources, kinds = map[string]bool{}, map[string]bool{}
-	for _, other := range c.known {
-		if other.Spec.Group != d.Spec.Group || other.Name == d.Name {
-			continue
-		}
-		names := other.Status.AcceptedNames
-		for _, word := range append([]string{names.Plural, names.Singular}, names.ShortNames...) {
-			resources[word] = resources[word] || word != ""
-		}
-		for _, word := range []string{names.Kind, names.ListKind} {
-			kinds[word] = kinds[word] || word != ""
-		}
-	}
-	return resources, kinds
-}
-
-func equalNames(a, b CustomResourceDefinitionNames) bool {
-	return a.Plural == b.Plural && a.Singular == b.Singular && a.Kind == b.Kind && a.ListKind == b.ListKind &&
-		slices.Equal(a.ShortNames, b.ShortNames) && slices.Equal(a.Categories, b.Categories)
 }

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,7 +39,9 @@ func (c *controller) end(ctx context.Context, d *definition) {
 			if err == nil {
 				return
 			}
-			c.engine.Logger().Error(err, "the objects of a definition are not deleted yet; retrying", "name", d.Name)
+			if ctx.Err() == nil {
+				c.engine.Logger().Error(err, "the objects of a definition are not deleted yet; retrying", "name", d.Name)
+			}
 			_ = pause.For(ctx, 20*firstRetry)
 		}
 	})
@@ -49,37 +52,36 @@ func (c *controller) endOnce(ctx context.Context, d *definition, of *meta.GroupV
 	note := CustomResourceDefinitionCondition{
 		Type: Terminating, Status: "True", Reason: "InstanceDeletionInProgress", Message: "CustomResource deletion is in progress",
 	}
-	if err := c.noteEnding(ctx, d, note); err != nil {
+	if err := c.noteEnding(ctx, d, note, nil); err != nil {
 		return err
 	}
-	if of != nil {
-		if err := c.deleteAll(ctx, *of); err != nil {
+	done := CustomResourceDefinitionCondition{
+		Type: Terminating, Status: "False", Reason: "InstanceDeletionCompleted", Message: "removed all instances",
+	}
+	if of == nil {
+		done.Reason, done.Message = "NeverEstablished", "resource was never established"
+	} else if err := c.deleteAll(ctx, *of); err != nil {
+		if ctx.Err() != nil {
 			return err
 		}
+		note.Reason, note.Message = "InstanceDeletionFailed", fmt.Sprintf("could not issue all deletes: %v", err)
+		return errors.Join(err, c.noteEnding(ctx, d, note, nil))
 	}
-	note.Status, note.Reason, note.Message = "False", "InstanceDeletionCompleted", "removed all instances"
-	if err := c.noteEnding(ctx, d, note); err != nil {
-		return err
-	}
-	_, err := c.front.Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
-		if now.UID != d.UID {
-			return status.NotFound(c.of.GroupResource(), d.Name)
-		}
+	return c.noteEnding(ctx, d, done, func(now *CustomResourceDefinition) {
 		now.Finalizers = slices.DeleteFunc(slices.Clone(now.Finalizers), func(f string) bool { return f == c.finalizer })
-		return nil
 	})
-	if status.IsNotFound(err) {
-		return nil
-	}
-	return err
 }
 
-func (c *controller) noteEnding(ctx context.Context, d *definition, condition CustomResourceDefinitionCondition) error {
+// noteEnding stores how far the deletion is.
+func (c *controller) noteEnding(ctx context.Context, d *definition, condition CustomResourceDefinitionCondition, more func(*CustomResourceDefinition)) error {
 	_, err := c.front.Sub("status").Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
 		if now.UID != d.UID {
 			return status.NotFound(c.of.GroupResource(), d.Name)
 		}
 		now.setCondition(c.engine.Now(), condition)
+		if more != nil {
+			more(now)
+		}
 		return nil
 	})
 	if status.IsNotFound(err) {
@@ -89,37 +91,43 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 }
 
 // deleteAll deletes the objects of a kind through admission, and waits until those with finalizers are
-// gone. It needs metadata alone, so a conversion webhook that is gone does not hold it up.
+// gone. It needs metadata alone, so a conversion webhook that is gone does not hold it up. A create
+// that began before the definition was deleted may still succeed, so it looks again.
 func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource) error {
-	namespaces := map[string]bool{}
-	list, err := c.engine.List(ctx, registry.Target{Resource: of}, registry.ListRequest{MetadataOnly: true})
-	if status.IsNotFound(err) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	for e, err := range list.Items {
-		if err != nil {
+	for {
+		namespaces := map[string]bool{}
+		list, err := c.engine.List(ctx, registry.Target{Resource: of}, registry.ListRequest{MetadataOnly: true})
+		if status.IsNotFound(err) {
+			return nil
+		} else if err != nil {
 			return err
 		}
-		namespaces[e.Facts().Namespace] = true
-	}
-	for namespace := range namespaces {
-		if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}); err != nil {
-			return fmt.Errorf("delete the objects in namespace %q: %w", namespace, err)
+		for e, err := range list.Items {
+			if err != nil {
+				return err
+			}
+			namespaces[e.Facts().Namespace] = true
+		}
+		for namespace := range namespaces {
+			if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}); err != nil {
+				return fmt.Errorf("delete the objects in namespace %q: %w", namespace, err)
+			}
+		}
+		if more, err := c.awaitNone(ctx, of); err != nil || !more {
+			return err
 		}
 	}
-	return c.awaitNone(ctx, of)
 }
 
-// awaitNone returns when no object of a kind is left.
-func (c *controller) awaitNone(ctx context.Context, of meta.GroupVersionResource) error {
+// awaitNone waits until no object of a kind is left. more reports that one is left which nobody has
+// deleted.
+func (c *controller) awaitNone(ctx context.Context, of meta.GroupVersionResource) (more bool, err error) {
 	cursor, err := c.engine.Follow(ctx, registry.Target{Resource: of}, registry.WatchRequest{})
 	if status.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer cursor.Close()
 	left := map[meta.UID]bool{}
@@ -127,18 +135,21 @@ func (c *controller) awaitNone(ctx context.Context, of meta.GroupVersionResource
 	var events []watch.Event
 	for !synced || len(left) > 0 {
 		if events, err = cursor.Next(ctx, events[:0]); err != nil {
-			return err
+			return false, err
 		}
 		for _, event := range events {
 			switch event.Type {
 			case meta.Bookmark:
 				synced = true
 			case meta.Added, meta.Modified:
+				if !event.Entry.Deleting() {
+					return true, nil
+				}
 				left[event.Entry.UID()] = true
 			case meta.Deleted:
 				delete(left, event.Entry.UID())
 			}
 		}
 	}
-	return nil
+	return false, nil
 }

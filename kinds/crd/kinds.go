@@ -43,9 +43,6 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 			ValidateCreate: func(ctx context.Context, c *CustomResourceDefinition, f *status.Fields) {
 				validateNew(ctx, c, env.Expressions, f)
 			},
-			ValidateUpdate: func(ctx context.Context, c, old *CustomResourceDefinition, f *status.Fields) {
-				validateChange(ctx, c, old, env.Expressions, f)
-			},
 		},
 		Writes: registry.WriteRules{RequireVersion: true},
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
@@ -61,6 +58,9 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	finalizer := "customresourcecleanup." + group
 	hooks := &all.Resources[0].Hooks
 	hooks.Default, hooks.Complete = canonical, noteStoredVersion
+	hooks.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
+		validateChange(ctx, t, old, env.Expressions, f)
+	}
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
 		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))

@@ -21,6 +21,7 @@ import (
 type definition struct {
 	CustomResourceDefinition
 	tree registry.Tree
+	key  string // in the live view
 }
 
 // read decodes a stored definition.
@@ -29,7 +30,7 @@ func read(e *watch.Entry) (*definition, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &definition{}
+	d := &definition{key: e.Key()}
 	d.tree, _ = v.(map[string]any)
 	return d, json.FromTree(d.tree, &d.CustomResourceDefinition)
 }
@@ -47,7 +48,7 @@ func (d *definition) schema(i int) map[string]any {
 }
 
 // resources returns the resource of each version, the stored one first.
-func (d *definition) resources(names CustomResourceDefinitionNames, env registry.Env, convert registry.Converter) ([]*registry.Resource, error) {
+func (d *definition) resources(names CustomResourceDefinitionNames, env registry.Env, convert registry.Converter, lives func() bool) ([]*registry.Resource, error) {
 	order := make([]int, len(d.Spec.Versions))
 	for i := range order {
 		order[i] = i
@@ -59,6 +60,7 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 		if err != nil {
 			return nil, fmt.Errorf("spec.versions[%d].%w", i, err)
 		}
+		r.Hooks.Complete = refuseNew(r, lives)
 		if len(out) == 0 {
 			r.Converter = convert
 			if convert == nil {
@@ -70,6 +72,18 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// refuseNew refuses new objects while the definition is being deleted, and when it is gone.
+//
+// Source: CRD-21.
+func refuseNew(r *registry.Resource, lives func() bool) func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
+	return func(_ context.Context, t, old registry.Tree) (registry.Tree, error) {
+		if old == nil && !lives() {
+			return nil, status.Forbidden(r.GroupResource(), tree.NameOf(t), "create not allowed while custom resource definition is terminating")
+		}
+		return t, nil
+	}
 }
 
 func first(yes bool) int {
@@ -97,7 +111,7 @@ func (d *definition) resource(i int, names CustomResourceDefinitionNames, env re
 			ShortNames: names.ShortNames, Categories: names.Categories,
 		},
 		Description: schema.Description, Schema: schema, Unserved: !v.Served,
-		Writes: registry.WriteRules{RequireVersion: true, NoCreate: d.DeletionTimestamp != nil},
+		Writes: registry.WriteRules{RequireVersion: true},
 	}
 	if v.Deprecated {
 		r.Deprecated = d.deprecation(v)

@@ -2,6 +2,7 @@ package crd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,10 +57,7 @@ func (c *CustomResourceDefinition) fill() {
 // noteStoredVersion adds the storage version to the versions in which objects were ever stored.
 //
 // Source: CRD-05.
-func noteStoredVersion(ctx context.Context, t, _ registry.Tree) (registry.Tree, error) {
-	if registry.SubresourceFrom(ctx) != "" {
-		return t, nil
-	}
+func noteStoredVersion(_ context.Context, t, _ registry.Tree) (registry.Tree, error) {
 	spec, _ := t["spec"].(map[string]any)
 	versions, _ := spec["versions"].([]any)
 	for _, v := range versions {
@@ -86,10 +84,19 @@ func validateNew(ctx context.Context, c *CustomResourceDefinition, rules cel.Rul
 	}
 }
 
-// validateChange validates a changed definition, and warns of formats that it did not have before.
-func validateChange(ctx context.Context, c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
+// validateChange validates a changed definition, and warns of formats that it did not have before. A
+// write of the status is judged by that alone.
+func validateChange(ctx context.Context, t, before registry.Tree, rules cel.RuleOptions, f *status.Fields) {
 	if registry.SubresourceFrom(ctx) != "" {
-		validateStatus(c, f)
+		var names CustomResourceDefinitionNames
+		if json.FromTree(tree.Map(t, "status", "acceptedNames"), &names) == nil {
+			validateNames(&names, f.At("status", "acceptedNames"))
+		}
+		return
+	}
+	c, old := new(CustomResourceDefinition), new(CustomResourceDefinition)
+	if err := errors.Join(json.FromTree(t, c), json.FromTree(before, old)); err != nil {
+		f.At().Invalid("…", err.Error())
 		return
 	}
 	found := f.Len()

@@ -40,11 +40,6 @@ func validate(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status
 	}
 }
 
-// validateStatus reports what is wrong with a definition that was written through its status.
-func validateStatus(c *CustomResourceDefinition, f *status.Fields) {
-	validateNames(&c.Status.AcceptedNames, f.At("status", "acceptedNames"))
-}
-
 func validateSpec(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))

@@ -1,0 +1,221 @@
+package crd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+// onStores runs a test on each kind of store.
+func onStores(t *testing.T, test func(t *testing.T, db storage.Backend)) {
+	t.Run("memory", func(t *testing.T) {
+		db := memory.New()
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		test(t, db)
+	})
+	t.Run("bbolt", func(t *testing.T) {
+		db, err := bbolt.Open(t.TempDir() + "/db")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		test(t, db)
+	})
+}
+
+// condition returns a condition of a definition as "status reason: message".
+func condition(answer map[string]any, name string) string {
+	status, _ := answer["status"].(map[string]any)
+	list, _ := status["conditions"].([]any)
+	for _, v := range list {
+		if c := v.(map[string]any); c["type"] == name {
+			return fmt.Sprintf("%v %v: %v", c["status"], c["reason"], c["message"])
+		}
+	}
+	return ""
+}
+
+// until polls a definition until a condition is as wanted.
+func until(t *testing.T, srv *apitest.Server, name, kind, want string) map[string]any {
+	t.Helper()
+	var answer map[string]any
+	require.Eventually(t, func() bool {
+		_, answer = call(t, srv, "GET", definitions+"/"+name, "")
+		return condition(answer, kind) == want
+	}, time.Minute, time.Millisecond, "%v", want)
+	return answer
+}
+
+// named returns the definition of a kind with other names.
+func named(t *testing.T, plural, singular, kind, short string) string {
+	t.Helper()
+	return changed(t, shirts, map[string]any{
+		"metadata/name": plural + ".shop.example.com",
+		"spec/names":    map[string]any{"plural": plural, "singular": singular, "kind": kind, "shortNames": []any{short}},
+	})
+}
+
+func TestCRD_02_NamesAreGivenOnceInAGroup(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		establish(t, srv, shirts)
+		for _, c := range []struct{ plural, singular, kind, short, reason, word string }{
+			{"blouses", "shirts", "Blouse", "b", "SingularConflict", "shirts"},
+			{"tops", "top", "Shirt", "t", "ListKindConflict", "ShirtList"},
+			{"vests", "vest", "Vest", "sh", "ShortNamesConflict", "sh"},
+		} {
+			code, answer := call(t, srv, "POST", definitions, named(t, c.plural, c.singular, c.kind, c.short))
+			require.Equal(t, 201, code, "%v", answer)
+			answer = until(t, srv, c.plural+".shop.example.com", "NamesAccepted", fmt.Sprintf("False %s: %q is already in use", c.reason, c.word))
+			require.Equal(t, "False NotAccepted: not all names are accepted", condition(answer, "Established"))
+			code, _ = call(t, srv, "GET", "/apis/shop.example.com/v1/"+c.plural, "")
+			require.Equal(t, 404, code)
+		}
+		// The same names in another group are no conflict.
+		establish(t, srv, strings.ReplaceAll(shirts, "shop.example.com", "store.example.com"))
+
+		// When the names are free, all that waited for them get them.
+		code, _ := call(t, srv, "DELETE", definitions+"/shirts.shop.example.com", "")
+		require.Equal(t, 200, code)
+		for _, plural := range []string{"blouses", "tops", "vests"} {
+			until(t, srv, plural+".shop.example.com", "NamesAccepted", "True NoConflicts: no conflicts found")
+			until(t, srv, plural+".shop.example.com", "Established", "True InitialNamesAccepted: the initial names have been accepted")
+			code, _ = call(t, srv, "GET", "/apis/shop.example.com/v1/"+plural, "")
+			require.Equal(t, 200, code)
+		}
+	})
+}
+
+type widget struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitzero"`
+	Size            int32 `json:"size,omitempty"`
+}
+
+func TestCRD_22_KindsOfTheProgramAreNeverReplaced(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds(), registry.Kind[widget]{Group: "shop.example.com", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}}})
+	for _, c := range []struct{ plural, kind, reason string }{{"widgets", "Gadget", "PluralConflict"}, {"gadgets", "Widget", "ListKindConflict"}} {
+		code, answer := call(t, srv, "POST", definitions, named(t, c.plural, "gadget", c.kind, "g"))
+		require.Equal(t, 201, code, "%v", answer)
+		require.Eventually(t, func() bool {
+			_, answer = call(t, srv, "GET", definitions+"/"+c.plural+".shop.example.com", "")
+			return strings.HasPrefix(condition(answer, "NamesAccepted"), "False "+c.reason)
+		}, time.Minute, time.Millisecond)
+	}
+	code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/widgets", `{"metadata":{"name":"a"},"size":3}`)
+	require.Equal(t, 201, code, "%v", answer)
+	require.Equal(t, 3.0, answer["size"], "it is still the kind of the program")
+	code, _ = call(t, srv, "DELETE", definitions+"/widgets.shop.example.com", "")
+	require.Equal(t, 200, code)
+	require.Eventually(t, func() bool {
+		code, _ := call(t, srv, "GET", definitions+"/widgets.shop.example.com", "")
+		return code == 404
+	}, time.Minute, time.Millisecond)
+	code, _ = call(t, srv, "GET", "/apis/shop.example.com/v1/namespaces/default/widgets/a", "")
+	require.Equal(t, 200, code, "the objects of the program's kind stay")
+}
+
+func TestCRD_05_ConditionsOfGroupsOfKubernetes(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	document := strings.ReplaceAll(shirts, "shop.example.com", "shop.k8s.io")
+	const name = "shirts.shop.k8s.io"
+	establish(t, srv, changed(t, document, map[string]any{"metadata/annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}}))
+	until(t, srv, name, "KubernetesAPIApprovalPolicyConformant", "True ApprovedAnnotation: approved in https://github.com/kubernetes/kubernetes/pull/1")
+	for {
+		_, now := call(t, srv, "GET", definitions+"/"+name, "")
+		body, err := json.Marshal(now)
+		require.NoError(t, err)
+		code, answer := call(t, srv, "PUT", definitions+"/"+name, changed(t, string(body), map[string]any{"metadata/annotations": map[string]any{"api-approved.kubernetes.io": "unapproved, for tests"}}))
+		if code == 409 {
+			continue
+		}
+		require.Equal(t, 200, code, "%v", answer)
+		break
+	}
+	until(t, srv, name, "KubernetesAPIApprovalPolicyConformant", `False UnapprovedAnnotation: not approved: "unapproved, for tests"`)
+}
+
+// A server that starts again serves all definitions before it is ready, and goes on with those that
+// were being deleted.
+func TestCRD_01_ServedAgainAfterARestart(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		const objects = "/apis/shop.example.com/v1/namespaces/default/"
+		establish(t, srv, shirts)
+		establish(t, srv, named(t, "vests", "vest", "Vest", "v"))
+		code, answer := call(t, srv, "POST", objects+"shirts", `{"metadata":{"name":"a"}}`)
+		require.Equal(t, 201, code, "%v", answer)
+		code, answer = call(t, srv, "POST", objects+"vests", `{"metadata":{"name":"a","finalizers":["example.com/hold"]}}`)
+		require.Equal(t, 201, code, "%v", answer)
+		code, _ = call(t, srv, "DELETE", definitions+"/vests.shop.example.com", "")
+		require.Equal(t, 200, code)
+		srv.Close()
+
+		srv = apitest.Config{Backend: db}.New(t, crd.Kinds())
+		code, answer = call(t, srv, "GET", objects+"shirts/a", "")
+		require.Equal(t, 200, code, "%v", answer)
+		code, answer = call(t, srv, "POST", objects+"vests", `{"metadata":{"name":"b"}}`)
+		require.Equal(t, 403, code, "%v", answer)
+		until(t, srv, "vests.shop.example.com", "Terminating", "True InstanceDeletionInProgress: CustomResource deletion is in progress")
+		require.Eventually(t, func() bool {
+			_, answer = call(t, srv, "GET", objects+"vests/a", "")
+			return answer["metadata"].(map[string]any)["deletionTimestamp"] != nil
+		}, time.Minute, time.Millisecond)
+		code, answer = call(t, srv, "PUT", objects+"vests/a", changed(t, `{}`, map[string]any{"metadata": map[string]any{
+			"name": "a", "resourceVersion": answer["metadata"].(map[string]any)["resourceVersion"],
+		}}))
+		require.Equal(t, 200, code, "%v", answer)
+		require.Eventually(t, func() bool {
+			code, _ := call(t, srv, "GET", definitions+"/vests.shop.example.com", "")
+			return code == 404
+		}, time.Minute, time.Millisecond)
+	})
+}
+
+// Two servers on one store serve the same definitions.
+func TestCRD_01_SeveralServersAgree(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		one, two := apitest.Config{Backend: db}.New(t, crd.Kinds()), apitest.Config{Backend: db}.New(t, crd.Kinds())
+		const objects = "/apis/shop.example.com/v1/namespaces/default/shirts"
+		establish(t, one, shirts)
+		for _, srv := range []*apitest.Server{one, two} { // the other server may have been faster
+			require.Eventually(t, func() bool {
+				code, _ := call(t, srv, "GET", objects, "")
+				return code == 200
+			}, time.Minute, time.Millisecond)
+		}
+		code, answer := call(t, two, "POST", objects, `{"metadata":{"name":"a"}}`)
+		require.Equal(t, 201, code, "%v", answer)
+		code, answer = call(t, one, "GET", objects+"/a", "")
+		require.Equal(t, 200, code, "%v", answer)
+		code, _ = call(t, two, "DELETE", definitions+"/shirts.shop.example.com", "")
+		require.Equal(t, 200, code)
+		for _, srv := range []*apitest.Server{one, two} {
+			require.Eventually(t, func() bool {
+				code, _ := call(t, srv, "GET", objects, "")
+				return code == 404
+			}, time.Minute, time.Millisecond)
+		}
+	})
+}
+
+func TestVER_17_DeprecatedVersionsNameABetterOne(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	old := version("v1beta1", false, other)
+	old["deprecated"] = true
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{old, version("v1", true, plain)}}))
+	r, err := srv.Client().Get(srv.URL + "/apis/shop.example.com/v1beta1/shirts")
+	require.NoError(t, err)
+	require.NoError(t, r.Body.Close())
+	require.Equal(t, []string{`299 - "shop.example.com/v1beta1 Shirt is deprecated; use shop.example.com/v1 Shirt"`}, r.Header.Values("Warning"))
+}
