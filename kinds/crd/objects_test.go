@@ -1,0 +1,197 @@
+package crd_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// lamps is a definition with most of what objects can have.
+const lamps = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"lamps.shop.example.com"},
+"spec":{"group":"shop.example.com","scope":"Namespaced","names":{"plural":"lamps","kind":"Lamp"},
+"versions":[{"name":"v1","served":true,"storage":true,"selectableFields":[{"jsonPath":".spec.color"}],
+"subresources":{"status":{},"scale":{"specReplicasPath":".spec.count","statusReplicasPath":".status.count","labelSelectorPath":".status.selector"}},
+"schema":{"openAPIV3Schema":{"type":"object","properties":{
+"spec":{"type":"object","properties":{
+ "color":{"type":"string","default":"white"},"note":{"type":"string"},"count":{"type":"integer"},
+ "host":{"type":"string","format":"ipv4"},"word":{"type":"string","format":"own"},"code":{"type":"string","pattern":"^[a-z]+$"},
+ "port":{"x-kubernetes-int-or-string":true},"raw":{"type":"object","x-kubernetes-preserve-unknown-fields":true},
+ "tags":{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"},
+ "parts":{"type":"array","items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"}}},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"]},
+ "inner":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"a":{"type":"string"}}}}},
+"status":{"type":"object","properties":{"count":{"type":"integer"},"selector":{"type":"string"}}}}}}}]}}`
+
+const lampsPath = "/apis/shop.example.com/v1/namespaces/default/lamps"
+
+// onLamps runs a test with the kind of lamps on each store.
+func onLamps(t *testing.T, test func(t *testing.T, srv *apitest.Server)) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		establish(t, srv, lamps)
+		test(t, srv)
+	})
+}
+
+// create creates a lamp and returns it.
+func create(t *testing.T, srv *apitest.Server, name, spec string) map[string]any {
+	t.Helper()
+	code, answer := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"`+name+`"},"spec":`+spec+`}`)
+	require.Equal(t, 201, code, "%v", answer)
+	return answer
+}
+
+// sendPatch sends a patch of a type.
+func sendPatch(t *testing.T, srv *apitest.Server, path string, kind meta.PatchType, body string) (int, map[string]any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), "PATCH", srv.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", string(kind))
+	answer, err := srv.Client().Do(r)
+	require.NoError(t, err)
+	defer func() { _ = answer.Body.Close() }()
+	var out map[string]any
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(&out))
+	return answer.StatusCode, out
+}
+
+// amend changes the schema of lamps by a JSON patch, and waits until a new lamp shows it.
+func amend(t *testing.T, srv *apitest.Server, operations string, shows func() bool) {
+	t.Helper()
+	code, answer := sendPatch(t, srv, definitions+"/lamps.shop.example.com", meta.JSONPatch, strings.ReplaceAll(operations, "SPEC", "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"))
+	require.Equal(t, 200, code, "%v", answer)
+	require.Eventually(t, shows, time.Minute, time.Millisecond)
+}
+
+func TestCRD_08_UnknownFieldsAreDropped(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		got := create(t, srv, "a", `{"odd":1,"raw":{"odd":2},"parts":[{"name":"x","odd":3}],"inner":{"apiVersion":"v1","kind":"K","metadata":{"name":"i","odd":4},"a":"b","odd":5}}`)
+		require.Equal(t, map[string]any{
+			"color": "white", "raw": map[string]any{"odd": 2.0}, "parts": []any{map[string]any{"name": "x"}},
+			"inner": map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{"name": "i"}, "a": "b"},
+		}, got["spec"])
+		amend(t, srv, `[{"op":"remove","path":"SPEC/raw"}]`, func() bool {
+			_, got = call(t, srv, "GET", lampsPath+"/a", "")
+			return got["spec"].(map[string]any)["raw"] == nil
+		})
+	})
+}
+
+func TestCRD_09_Defaults(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		require.Equal(t, map[string]any{"color": "white"}, create(t, srv, "a", `{"color":null}`)["spec"])
+		amend(t, srv, `[{"op":"add","path":"SPEC/note/default","value":"none"}]`, func() bool {
+			_, got := call(t, srv, "GET", lampsPath+"/a", "")
+			return got["spec"].(map[string]any)["note"] == "none"
+		})
+	})
+}
+
+func TestCRD_10_CRD_11_ValuesAreJudged(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "good", `{"host":"10.0.0.1","word":"anything","code":"abc","port":1,"tags":["a","b"],"parts":[{"name":"a"},{"name":"b"}]}`)
+		create(t, srv, "better", `{"port":"http"}`)
+		for spec, field := range map[string]string{
+			`{"host":"nowhere"}`: "spec.host", `{"code":"A"}`: "spec.code", `{"port":1.5}`: "spec.port",
+			`{"tags":["a","a"]}`: "spec.tags[1]", `{"parts":[{"name":"a"},{"name":"a"}]}`: "spec.parts[1]",
+		} {
+			code, answer := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"bad"},"spec":`+spec+`}`)
+			require.Equal(t, 422, code, "%s: %v", spec, answer)
+			require.Contains(t, strings.Join(causes(answer), "\n"), field+": ")
+		}
+	})
+}
+
+func TestCRD_14_WhatWasStoredBeforeMayStay(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{"note":"a long story"}`)
+		amend(t, srv, `[{"op":"add","path":"SPEC/note/maxLength","value":3}]`, func() bool {
+			code, _ := call(t, srv, "POST", lampsPath+"?dryRun=All", `{"metadata":{"name":"b"},"spec":{"note":"a long story"}}`)
+			return code == 422
+		})
+		code, answer := sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, `{"spec":{"color":"blue"}}`)
+		require.Equal(t, 200, code, "%v", answer)
+		code, _ = sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, `{"spec":{"note":"another story"}}`)
+		require.Equal(t, 422, code)
+	})
+}
+
+func TestCRD_15_CRD_16_SubresourcesAndGeneration(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		got := create(t, srv, "a", `{"count":2}`)
+		require.Equal(t, 1.0, got["metadata"].(map[string]any)["generation"])
+		change := func(path, body string) map[string]any {
+			code, got := sendPatch(t, srv, lampsPath+"/a"+path, meta.MergePatch, body)
+			require.Equal(t, 200, code, "%v", got)
+			return got
+		}
+		got = change("", `{"status":{"count":9},"metadata":{"labels":{"a":"b"}}}`)
+		require.Nil(t, got["status"], "the main path does not change the status")
+		require.Equal(t, 1.0, got["metadata"].(map[string]any)["generation"])
+		got = change("/status", `{"status":{"count":1,"selector":"a=b"},"spec":{"count":7}}`)
+		require.Equal(t, map[string]any{"count": 1.0, "selector": "a=b"}, got["status"])
+		require.Equal(t, 2.0, got["spec"].(map[string]any)["count"], "the status path changes nothing else")
+		require.Equal(t, 1.0, got["metadata"].(map[string]any)["generation"])
+		got = change("/scale", `{"spec":{"replicas":5}}`)
+		require.Equal(t, map[string]any{"replicas": 5.0}, got["spec"])
+		require.Equal(t, map[string]any{"replicas": 1.0, "selector": "a=b"}, got["status"])
+		_, got = call(t, srv, "GET", lampsPath+"/a", "")
+		require.Equal(t, 5.0, got["spec"].(map[string]any)["count"])
+		require.Equal(t, 2.0, got["metadata"].(map[string]any)["generation"])
+	})
+}
+
+func TestCRD_17_SelectableFields(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{"color":"blue"}`)
+		create(t, srv, "b", `{"color":"red"}`)
+		const blue = lampsPath + "?fieldSelector=spec.color%3Dblue"
+		_, answer := call(t, srv, "GET", blue, "")
+		require.Len(t, answer["items"], 1)
+		code, answer := call(t, srv, "GET", lampsPath+"?fieldSelector=spec.note%3Dx", "")
+		require.Equal(t, 400, code, "%v", answer)
+		code, answer = call(t, srv, "DELETE", blue, "")
+		require.Equal(t, 200, code, "%v", answer)
+		_, answer = call(t, srv, "GET", lampsPath, "")
+		require.Len(t, answer["items"], 1)
+		var many []any
+		properties := map[string]any{}
+		for _, name := range strings.Fields("a b c d e f g h i") {
+			many = append(many, map[string]any{"jsonPath": "." + name})
+			properties[name] = map[string]any{"type": "string"}
+		}
+		code, answer = call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{
+			"spec/versions/0/selectableFields": many, "spec/versions/0/schema/openAPIV3Schema": object(properties),
+		}))
+		require.Equal(t, 422, code)
+		require.Equal(t, []string{"spec.selectableFields: Too many: 9: must have at most 8 items"}, causes(answer))
+	})
+}
+
+func TestCRD_20_PatchesOfObjects(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{}`)
+		for kind, c := range map[meta.PatchType]struct {
+			body string
+			code int
+		}{
+			meta.StrategicMergePatch: {`{"spec":{"color":"red"}}`, 415},
+			meta.MergePatch:          {`{"spec":{"note":"x"}}`, 200},
+			meta.JSONPatch:           {`[{"op":"add","path":"/spec/count","value":3}]`, 200},
+		} {
+			code, answer := sendPatch(t, srv, lampsPath+"/a", kind, c.body)
+			require.Equal(t, c.code, code, "%v", answer)
+		}
+		code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=m", meta.ApplyPatch, `{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"a"},"spec":{"tags":["x"]}}`)
+		require.Equal(t, 200, code, "%v", answer)
+		require.Equal(t, map[string]any{"color": "white", "note": "x", "count": 3.0, "tags": []any{"x"}}, answer["spec"])
+	})
+}
