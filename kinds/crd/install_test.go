@@ -38,7 +38,7 @@ func TestInstallReportsNamesThatBelongToOthers(t *testing.T) {
 	}
 	err := crd.Install(t.Context(), srv.API, files)
 	require.ErrorContains(t, err, `b.yaml, document 1: the names are not accepted: `)
-	require.ErrorContains(t, err, `"Shirt" is already in use`)
+	require.ErrorContains(t, err, `"ShirtList" is already in use`)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
