@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -175,6 +176,7 @@ func (c *controller) run(ctx context.Context, o registry.Objects) {
 func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 	seen := map[string]bool{}
 	synced := false
+	var initial []*watch.Entry // in the order of names
 	for event, err := range o.Watch(ctx, registry.Target{Resource: c.of}, registry.WatchRequest{}) {
 		if err != nil {
 			return err
@@ -186,17 +188,34 @@ func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 		switch event.Type {
 		case meta.Bookmark:
 			if !synced {
-				err = c.forgetAllBut(ctx, seen)
+				err = c.begin(ctx, initial, seen)
 			}
 			synced = true
 		case meta.Added, meta.Modified:
-			seen[name] = true
+			if !synced {
+				seen[name], initial = true, append(initial, event.Entry)
+				continue
+			}
 			err = c.changed(ctx, event.Entry)
 		case meta.Deleted:
-			delete(seen, name)
 			err = c.gone(ctx, name)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin takes the definitions that a watch begins with, in the order in which they were written: who
+// came first has the first choice of names.
+func (c *controller) begin(ctx context.Context, initial []*watch.Entry, seen map[string]bool) error {
+	if err := c.forgetAllBut(ctx, seen); err != nil {
+		return err
+	}
+	slices.SortFunc(initial, func(a, b *watch.Entry) int { return cmp.Compare(a.Revision(), b.Revision()) })
+	for _, e := range initial {
+		if err := c.changed(ctx, e); err != nil {
 			return err
 		}
 	}
