@@ -112,6 +112,17 @@ func (f FieldSelector) Exact(field string) (value string, ok bool) {
 	return "", false
 }
 
+// Unknown returns the first field that f requires and that is not in known, and "" if there is none. It is
+// cut to a sensible length.
+func (f FieldSelector) Unknown(known ...string) string {
+	for i := range f.reqs {
+		if name := f.reqs[i].Field; !slices.Contains(known, name) {
+			return name[:min(len(name), maxQuoted)]
+		}
+	}
+	return ""
+}
+
 // Check returns an error if f requires a field that is not in known. Its text is suited to a 400
 // response.
 func (f FieldSelector) Check(known ...string) error {

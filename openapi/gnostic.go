@@ -1,11 +1,13 @@
 package openapi
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/internal/yaml"
 )
 
 // message collects the fields of a protobuf message. Field numbers are those of gnostic's
@@ -93,6 +95,11 @@ func (m *message) yaml(number int32, text []byte) {
 func (m *message) extension(number int32, name string, value []byte) {
 	m.nested(number, func() {
 		m.text(1, name)
+		if name == selectableExtension { // Kubernetes' tests compare the text
+			if text, err := yaml.FromJSON(value); err == nil {
+				value = bytes.TrimSuffix(text, []byte("\n"))
+			}
+		}
 		m.yaml(2, value)
 	})
 }

@@ -122,7 +122,7 @@ func (u usage) eachExtension(swagger bool, add func(name string, value []byte)) 
 		add("x-kubernetes-preserve-unknown-fields", yes)
 	}
 	if selectable := s.notes().selectable; len(selectable) > 0 {
-		add("x-kubernetes-selectable-fields", appendSelectable(nil, selectable))
+		add(selectableExtension, appendSelectable(nil, selectable))
 	}
 	if len(s.Rules) > 0 && (!swagger || s.fromDocument) {
 		add("x-kubernetes-validations", appendRules(nil, s.Rules))

@@ -49,6 +49,9 @@ func (r *treeRules) defaultOf(value any, s *Schema, inside surrounding, root boo
 	object, _ := value.(map[string]any)
 	if inside == nil {
 		_, unknown := prune(s, value)
+		if unknown {
+			_, unknown = prune(s, withoutMetadata(value))
+		}
 		unknown = unknown || len(object) > 0 && !s.describesObjects() && !s.PreserveUnknown
 		if unknown && r.breaks(unprunedDefaults) {
 			r.fail(meta.CauseFieldValueInvalid, value, "must not have unknown fields")
@@ -128,4 +131,26 @@ func metadataProblem(object map[string]any) string {
 		return "[" + strings.Join(texts, ", ") + "]"
 	}
 	return strings.Join(texts, "")
+}
+
+// withoutMetadata returns a value without the fields called metadata: those of embedded objects may have
+// unknown fields, which are dropped without a word.
+func withoutMetadata(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, field := range v {
+			if name != "metadata" {
+				out[name] = withoutMetadata(field)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = withoutMetadata(v[i])
+		}
+		return out
+	}
+	return v
 }

@@ -143,7 +143,9 @@ func appendRules(dst []byte, rules []Rule) []byte {
 	return append(withoutComma(w.dst), ']')
 }
 
-// appendSelectable appends the extension x-kubernetes-selectable-fields.
+const selectableExtension = "x-kubernetes-selectable-fields"
+
+// appendSelectable appends the extension with the fields that field selectors can name.
 func appendSelectable(dst []byte, paths []string) []byte {
 	dst = append(dst, '[')
 	for _, path := range paths {

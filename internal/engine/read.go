@@ -223,6 +223,9 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
 	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
 	if err := fields.Check(known...); err != nil {
+		if s.Kind.Type == nil { // kube-apiserver's words for custom resources
+			return watch.Filter{}, status.BadRequest("field label not supported: %s", fields.Unknown(known...))
+		}
 		return watch.Filter{}, status.BadRequest("%v", err)
 	}
 	var err error

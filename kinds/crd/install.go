@@ -81,7 +81,7 @@ type applied struct {
 	before  map[meta.GroupVersionResource]*registry.Resource
 }
 
-// install applies definitions, and waits until all of them are served.
+// install applies definitions, and waits until each of them is served.
 func install(ctx context.Context, o registry.Objects, documents []source) error {
 	served, isEngine := o.(*engine.Engine)
 	of := o.ResourcesOf(reflect.TypeFor[CustomResourceDefinition]())
@@ -89,16 +89,13 @@ func install(ctx context.Context, o registry.Objects, documents []source) error 
 		return errors.New("crd: the server does not serve CustomResourceDefinition; see crd.Kinds")
 	}
 	ctx = authn.WithUser(ctx, controllerUser)
-	all := make([]applied, len(documents))
-	for i, d := range documents {
-		var err error
-		if all[i], err = apply(ctx, served, of[0], d.tree); err != nil {
-			return fmt.Errorf("crd: %s: %w", d.from, err)
+	for _, d := range documents { // one after the other, so that the first has the names that two want
+		a, err := apply(ctx, served, of[0], d.tree)
+		if err == nil {
+			err = a.await(ctx, served, of[0])
 		}
-	}
-	for i, a := range all {
-		if err := a.await(ctx, served, of[0]); err != nil {
-			return fmt.Errorf("crd: %s: %w", documents[i].from, err)
+		if err != nil {
+			return fmt.Errorf("crd: %s: %w", d.from, err)
 		}
 	}
 	return nil
