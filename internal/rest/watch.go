@@ -176,6 +176,7 @@ type stream struct {
 	meter  apiserver.Running // counts the events
 
 	bookmarks bool // the client wants them
+	pending   bool // the cursor has passed events that are not sent yet
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
 	timed     bool // the time until all initial events have been sent is still to be counted
 	complete  bool // all of them are in the buffer, or have been sent
@@ -312,6 +313,7 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 			}
 		}
 		reached := s.at
+		s.pending = true
 		if n := len(s.events); n > 0 {
 			reached = max(reached, s.events[n-1].Revision)
 		}
@@ -331,7 +333,7 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 				return errWrite
 			}
 		}
-		s.at = reached
+		s.at, s.pending = reached, false
 		clear(s.events) // an idle stream holds on to no object
 		s.events = s.events[:0]
 		more := s.cursor.Walking() // of the initial events only full pieces leave before the last
@@ -423,7 +425,9 @@ func (s *stream) flush(push bool) bool {
 // bookmark tells the client how far it has come, if it wants to know (WATCH-22, WATCH-29).
 func (s *stream) bookmark() bool {
 	// Among the initial events nothing can be promised (rule 17).
-	if rev := s.cursor.Progress(); s.bookmarks && rev != 0 && s.mark(rev, false) != nil {
+	// Nor while events are not sent that the cursor has passed, as when the stream ends during their
+	// conversion.
+	if rev := s.cursor.Progress(); s.bookmarks && rev != 0 && !s.pending && s.mark(rev, false) != nil {
 		return false
 	}
 	return s.flush(true) // also what waited for a full piece: it may end within a frame

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -170,4 +171,48 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 			return len(want) == 4*objectsOfEach && maps.Equal(want, i.state())
 		}, time.Minute, 5*time.Millisecond)
 	}
+}
+
+// A watch that ends while an event is being converted does not tell that the client has seen the event.
+func TestWATCH_29_NoBookmarkPassesAnEventThatWasNotSent(t *testing.T) {
+	var holding atomic.Bool
+	held := make(chan struct{})
+	srv := apitest.New(t, crd.Kinds(crd.Convert("multiversion.stable.example.com", func(ctx context.Context, to string, objects []tree) ([]tree, error) {
+		if to == "stable.example.com/v1alpha1" && holding.CompareAndSwap(true, false) {
+			close(held)
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		out := make([]tree, len(objects))
+		for i, o := range objects {
+			out[i] = maps.Clone(o)
+			out[i]["apiVersion"] = to
+		}
+		return out, nil
+	})))
+	establish(t, srv, text(t, multiVersion()))
+	_, list := call(t, srv, "GET", objects("v1alpha1"), "")
+	rev := list["metadata"].(tree)["resourceVersion"].(string)
+	code, body, err := get(t.Context(), srv, objects("v1alpha1")+"?watch=true&allowWatchBookmarks=true&resourceVersion="+rev)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	defer func() { _ = body.Close() }()
+
+	holding.Store(true)
+	code, created := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("a", "v1beta1")))
+	require.Equal(t, http.StatusCreated, code, "%v", created)
+	<-held
+	redefine(t, srv, func(spec tree) { // the watch ends with the kind that it began with
+		spec["versions"].([]any)[0].(tree)["schema"].(tree)["openAPIV3Schema"].(tree)["description"] = "changed"
+	})
+	again := &informer{t: t, srv: srv, at: objects("v1alpha1"), seen: map[string]string{}, rev: rev}
+	for lines := bufio.NewScanner(body); lines.Scan(); {
+		again.event(lines.Bytes())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var following sync.WaitGroup
+	following.Go(func() { again.run(ctx) })
+	require.Eventually(t, func() bool { return len(again.state()) == 1 }, time.Minute, time.Millisecond)
+	cancel()
+	following.Wait()
 }
