@@ -116,7 +116,7 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		return out
 	}
 	if value == nil && !child.keepsNull() {
-		if child.DefaultValue == nil { // otherwise Default replaces it
+		if child.DefaultValue == nil || !child.fromDocument { // otherwise Default replaces it
 			out = copied(out, object)
 			delete(out, name)
 		}

@@ -237,7 +237,38 @@ func (cu *Cursor) take(limit int) (state, error) {
 	case cu.at < c.log.floor:
 		return behind, nil
 	}
-	unread := c.log.after(cu.at)
+	if cu.copyUnread(limit) == 0 {
+		return parked, nil
+	}
+	return reading, nil
+}
+
+// Rest returns the next events that the cursor can return without waiting and without the store's
+// history, also after the kind was removed or replaced. It returns none when there are no more. It
+// overwrites buf as Next does.
+func (cu *Cursor) Rest(buf []Event) []Event {
+	buf = room(buf[:0])
+	for len(buf) == 0 && cu.copyRest(cap(buf)) {
+		buf = cu.filterCopied(buf)
+	}
+	return buf
+}
+
+// copyRest is what take does in the state reading. It reports whether there was a change.
+func (cu *Cursor) copyRest(limit int) bool {
+	c := cu.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cu.closed || cu.epoch != c.epoch || cu.initial != nil || cu.at < c.log.floor {
+		return false
+	}
+	return cu.copyUnread(limit) > 0
+}
+
+// copyUnread copies about limit changes from the log, moves the position past them, and returns how many
+// there are. At the end of the log it parks the cursor. The caller holds the lock.
+func (cu *Cursor) copyUnread(limit int) int {
+	unread := cu.cache.log.after(cu.at)
 	n := min(limit, len(unread))
 	for n > 0 && n < len(unread) && unread[n].revision == unread[n-1].revision {
 		n++ // never stop inside a revision: a watch resumes after one
@@ -247,10 +278,7 @@ func (cu *Cursor) take(limit int) (state, error) {
 		cu.at = unread[n-1].revision
 	}
 	cu.parked = n == len(unread)
-	if n == 0 {
-		return parked, nil
-	}
-	return reading, nil
+	return n
 }
 
 // filterCopied converts the copied changes to events, outside the lock.

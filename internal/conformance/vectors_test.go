@@ -106,9 +106,12 @@ func TestW10_NoBookmarkRunsAheadOfEvents(t *testing.T) {
 		}
 		writing.Wait()
 		for i, w := range watches {
-			seen, bookmarks, at := 0, 0, uint64(0)
+			seen, bookmarks, at, slow := 0, 0, uint64(0), false
 			for line := range w.events { // ends with the watch
 				e := w.parse(line)
+				if slow = e.kind == "ERROR" && e.at("code") == 410.0; slow {
+					break // it has fallen behind the compaction, and says so
+				}
 				rev, err := strconv.ParseUint(e.version(), 10, 64)
 				require.NoError(t, err, line)
 				if e.kind == "BOOKMARK" {
@@ -120,6 +123,9 @@ func TestW10_NoBookmarkRunsAheadOfEvents(t *testing.T) {
 				require.Equal(t, "ADDED", e.kind, line)
 				require.Greater(t, rev, at, "an event that a bookmark has promised to be past")
 				seen++
+			}
+			if slow {
+				continue
 			}
 			want := writers * writes
 			if i == 1 {

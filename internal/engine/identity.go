@@ -50,18 +50,19 @@ func (w *write) identifyKind() error {
 		w.sent.new = tree.With(tree.With(w.sent.new, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
 		return nil
 	}
+	text := fmt.Sprintf("the object provided is kind %s of %s, but %s takes kind %s of %s",
+		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
 	sent, isText := kind.(string)
 	switch {
-	case version != nil && version != "" && version != r.APIVersion():
-		text, _ := version.(string)
-		return status.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", clip.Text(text, 100), r.APIVersion())
+	case version != nil && version != "" && version != r.APIVersion(): // kube-apiserver's words first
+		data, _ := version.(string)
+		return status.BadRequest("the API version in the data (%s) does not match the expected API version (%s): %s", clip.Text(data, 100), r.APIVersion(), text)
 	case r.Type == nil && isText:
 		f := &status.Fields{}
 		f.At("kind").Invalid(sent, "must be "+r.Names.Kind)
 		return status.Invalid(meta.GroupKind{Group: r.Group, Kind: clip.Text(sent, 100)}, identity(w.sent.new).Name, f.Errors())
 	}
-	return status.BadRequest("the object provided is kind %s of %s, but %s takes kind %s of %s",
-		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
+	return status.BadRequest("%s", text)
 }
 
 // place returns a name for the target of the write, for messages.

@@ -271,6 +271,9 @@ func (s *stream) run() {
 		case s.r.Context().Err() != nil || errors.Is(err, errWrite):
 			return
 		case s.ctx.Err() != nil || !time.Now().Before(s.endAt):
+			if context.Cause(s.ctx) == errNotServed {
+				s.deliverRest()
+			}
 			s.bookmark()
 			return
 		case errors.Is(err, context.DeadlineExceeded):
@@ -283,6 +286,7 @@ func (s *stream) run() {
 			s.fail(s.expired())
 			return
 		case errors.Is(err, watch.ErrGone) || errors.Is(err, watch.ErrEnded):
+			s.deliverRest()
 			s.bookmark() // the client finds out more when it comes back, and then knows from where
 			return
 		default:
@@ -303,6 +307,49 @@ func (s *stream) nextBookmark() time.Time {
 // errWrite says that the client no longer takes what it is sent.
 var errWrite = errors.New("the client does not read")
 
+// send sends the events at hand, in the form that the client has asked for.
+func (s *stream) send(ctx context.Context) (err error) {
+	if s.events, err = s.call.at.Choose(ctx, s.info.Query.FieldSelector, s.events); err != nil {
+		return err
+	}
+	if s.form.As != negotiate.PartialObjectMetadata {
+		if err := s.served.ShowEvents(ctx, s.events); err != nil {
+			return err
+		}
+	}
+	for i := range s.events {
+		if err := s.append(&s.events[i]); err != nil {
+			return err
+		}
+		if len(s.buf) >= pieceBytes && !s.flush(false) {
+			return errWrite
+		}
+	}
+	return nil
+}
+
+// maxRest limits how long a stream whose kind is no longer served converts its last events.
+const maxRest = 5 * time.Second
+
+// deliverRest sends what happened before the kind was removed or replaced: a client that waits for the
+// end of an object sees it, though its kind goes with the object.
+func (s *stream) deliverRest() {
+	if s.pending {
+		return // what comes first was not sent
+	}
+	ctx, cancel := context.WithTimeout(s.r.Context(), maxRest)
+	defer cancel()
+	for {
+		if s.events = s.cursor.Rest(s.events); len(s.events) == 0 {
+			return
+		}
+		if s.pending = true; s.send(ctx) != nil {
+			return
+		}
+		s.pending = false
+	}
+}
+
 // deliver sends events as they come until ctx ends.
 func (s *stream) deliver(ctx context.Context) (err error) {
 	for {
@@ -317,21 +364,8 @@ func (s *stream) deliver(ctx context.Context) (err error) {
 		if n := len(s.events); n > 0 {
 			reached = max(reached, s.events[n-1].Revision)
 		}
-		if s.events, err = s.call.at.Choose(s.ctx, s.info.Query.FieldSelector, s.events); err != nil {
+		if err := s.send(s.ctx); err != nil {
 			return err
-		}
-		if s.form.As != negotiate.PartialObjectMetadata {
-			if err := s.served.ShowEvents(s.ctx, s.events); err != nil {
-				return err
-			}
-		}
-		for i := range s.events {
-			if err := s.append(&s.events[i]); err != nil {
-				return err
-			}
-			if len(s.buf) >= pieceBytes && !s.flush(false) {
-				return errWrite
-			}
 		}
 		s.at, s.pending = reached, false
 		clear(s.events) // an idle stream holds on to no object

@@ -47,6 +47,7 @@ type controller struct {
 type served struct {
 	uid          meta.UID
 	generation   int64
+	ending       bool // the deletion of the definition was seen
 	names        CustomResourceDefinitionNames
 	versions     []meta.GroupVersionResource
 	client       *sharedClient                      // the webhook that converts, if any
@@ -132,7 +133,7 @@ func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames)
 	if err != nil {
 		return nil, nil, err
 	}
-	one := &served{uid: d.UID, generation: d.Generation, names: names, client: client, unstructured: d.structureCondition()}
+	one := &served{uid: d.UID, generation: d.Generation, ending: d.DeletionTimestamp != nil, names: names, client: client, unstructured: d.structureCondition()}
 	resources, err := d.resources(names, c.env, convert, c.lives(d))
 	if err != nil {
 		return nil, nil, err
@@ -360,6 +361,10 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if have != nil && have.uid != d.UID { // an older definition of the same name
 		c.withdraw(d.Name)
 		have = nil
+	}
+	if have != nil && d.DeletionTimestamp != nil && !have.ending {
+		have.ending = true // the deletion has raised the generation, and changed nothing that is served
+		have.generation++
 	}
 	if have != nil && have.generation == d.Generation && equalNames(have.names, names) {
 		return nil
