@@ -271,7 +271,7 @@ func (s *stream) run() {
 		case s.r.Context().Err() != nil || errors.Is(err, errWrite):
 			return
 		case s.ctx.Err() != nil || !time.Now().Before(s.endAt):
-			if context.Cause(s.ctx) == errNotServed {
+			if errors.Is(context.Cause(s.ctx), errNotServed) {
 				s.deliverRest()
 			}
 			s.bookmark()
