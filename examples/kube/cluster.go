@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -20,8 +21,8 @@ import (
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
-// admission are the kinds of admissionregistration.k8s.io. They are stored and have no effect.
-func admission(c *cluster) []registry.Definition {
+// admissionKinds are the kinds of admissionregistration.k8s.io. They are stored and have no effect.
+func admissionKinds(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}
 	webhooks := columns(counted("Webhooks", "webhooks", "How many webhooks there are."))
@@ -96,11 +97,19 @@ func certificates(c *cluster) []registry.Definition {
 		kind[certificatesv1.CertificateSigningRequest]{
 			cluster: c,
 			Kind: registry.Kind[certificatesv1.CertificateSigningRequest]{
-				Rules: registry.Rules[certificatesv1.CertificateSigningRequest]{Keep: func(r, old *certificatesv1.CertificateSigningRequest) {
-					if old != nil {
-						r.Spec = old.Spec
-					}
-				}},
+				Rules: registry.Rules[certificatesv1.CertificateSigningRequest]{
+					Name: meta.CheckPathSegment,
+					Keep: func(r, old *certificatesv1.CertificateSigningRequest) {
+						if old != nil {
+							r.Spec = old.Spec
+						}
+					},
+					Complete: c.completeSigningRequest,
+					ValidateCreate: func(_ context.Context, r *certificatesv1.CertificateSigningRequest, f *status.Fields) {
+						checkSigningRequest(r, nil, f)
+					},
+					ValidateUpdate: checkSigningRequestUpdate,
+				},
 
 				Group: "certificates.k8s.io", Version: "v1", Plural: "certificatesigningrequests",
 				Names: registry.Names{ShortNames: []string{"csr"}}, Scope: registry.ClusterScoped,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -61,8 +62,8 @@ type Options struct {
 	ControlPlane []kinds.ControlPlaneOption
 }
 
-// Plugins returns the names of the admission plugins of kube-apiserver whose work is done here. The
-// kinds do it themselves, so there is nothing to set up.
+// Plugins returns the names of the admission plugins of kube-apiserver whose work the kinds do
+// themselves, so there is nothing to set up. SigningPlugins has others.
 func Plugins() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
@@ -73,13 +74,19 @@ func Plugins() []string {
 // Kinds returns every stable kind of k8s.io/api with its surroundings: the objects that a cluster
 // has from its start, and the addresses of services. It leaves out the groups apiextensions.k8s.io
 // and apiregistration.k8s.io, and component statuses, which nothing reports any more.
-func Kinds(o Options) registry.Definition { return definition{o} }
+func Kinds(o Options) registry.Definition { return definition{o, &signingStats{}} }
 
-type definition struct{ Options }
+type definition struct {
+	Options
+	signing *signingStats
+}
+
+// CollectMetrics registers what the kinds count.
+func (d definition) CollectMetrics(r *metrics.Registry) { d.signing.collect(r) }
 
 // Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
-	c := &cluster{Options: d.Options, enumerations: newEnumerations()}
+	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
@@ -103,7 +110,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admission(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
+		admissionKinds(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
 	} {
 		for _, k := range area {
 			b, err := k.Define(env)
@@ -123,6 +130,7 @@ type cluster struct {
 	Options
 	overlay      *openapi.Overlay
 	enumerations enumerations
+	signing      *signingStats
 
 	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[engine.Engine]

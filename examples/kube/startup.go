@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -32,6 +33,9 @@ type bootstrap struct {
 func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error {
 	e := o.(*engine.Engine) //nolint:forcetypeassert // a server gives its engine to hooks; this program needs more of it than most
 	c.engine.Store(e)
+	if _, err := e.Observe(meta.GroupResource{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests"}, c.signing); err != nil {
+		return err
+	}
 	ctx = authn.WithUser(ctx, authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
 	all := c.bootstrap()
 	problems := make([]error, len(all))

@@ -197,13 +197,13 @@ func schemaBefore(old *CustomResourceDefinition, name string) map[string]any {
 	return nil
 }
 
-// validateSchema validates a schema document. A document that was stored before is not judged again
-// unless more is asked of it now, and another one need not follow the rules that the stored definition breaks. at is the field that
+// validateSchema validates a schema document. A document that was stored before is not judged again,
+// and another one need not follow the rules that the stored definition breaks. at is the field that
 // holds the document.
 //
 // Source: CRD-07, CRD-14.
 func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, at status.Field) {
-	if old != nil && json.Equal(document, old) && !h.stricter(hasStatus) {
+	if old != nil && json.Equal(document, old) {
 		return
 	}
 	reader := openapi.TreeReader{Position: at.Child("openAPIV3Schema").Path().String(), Status: hasStatus}
@@ -214,12 +214,6 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	if h.f.Add(problems...); len(problems) == 0 {
 		h.validateRules(schema, reader.Position)
 	}
-}
-
-// stricter reports whether the rest of a definition asks more of its schemas than the stored one did.
-func (h *hoisted) stricter(hasStatus bool) bool {
-	hadStatus := slices.ContainsFunc(h.old.Spec.Versions, func(v CustomResourceDefinitionVersion) bool { return v.hasStatus() })
-	return hasStatus && !hadStatus || h.old.Spec.PreserveUnknownFields && !h.c.Spec.PreserveUnknownFields
 }
 
 // validateRules compiles the rules of a schema. Expressions that the stored definition has already

@@ -138,8 +138,7 @@ func fieldAt(document map[string]any, path string) (names []string, node map[str
 		}
 		name, after := token(rest)
 		rest = after
-		found := false
-		if node, found = member(node, name); !found {
+		if node = member(node, name); node == nil {
 			return nil, nil, errors.New("does not refer to a valid field")
 		}
 		names = append(names, name)
@@ -168,18 +167,12 @@ func token(path string) (first, rest string) {
 	}
 }
 
-// member returns the node that describes a field of an object. It is nil if the field may have any
-// value.
-func member(node map[string]any, name string) (one map[string]any, found bool) {
+// member returns the node that describes a field of an object, or nil.
+func member(node map[string]any, name string) map[string]any {
 	if properties, ok := node["properties"].(map[string]any); ok {
-		one, found = properties[name].(map[string]any)
-		return one, found
+		one, _ := properties[name].(map[string]any)
+		return one
 	}
-	switch rest := node["additionalProperties"].(type) {
-	case map[string]any:
-		return rest, true
-	case bool:
-		return nil, true // Kubernetes finds nothing wrong with false here, and does with the type
-	}
-	return nil, false
+	one, _ := node["additionalProperties"].(map[string]any)
+	return one
 }

@@ -24,7 +24,7 @@ const approvalAnnotation = "api-approved.kubernetes.io"
 //
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
 func validate(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
-	if old == nil && c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
+	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
 	validateSpec(c, old, rules, f)
@@ -215,7 +215,7 @@ func validateImmutable(c, old *CustomResourceDefinition, f *status.Fields) {
 func validateStoredVersions(c *CustomResourceDefinition, at status.Field) {
 	stored := c.Status.StoredVersions
 	if len(stored) == 0 {
-		at.Invalid(stored, "must have at least one stored version")
+		at.Invalid(nonNil(stored), "must have at least one stored version")
 		return
 	}
 	named := map[string]bool{}
@@ -289,4 +289,11 @@ func approvalOf(c *CustomResourceDefinition) (approval, string) {
 	}
 	return approvalInvalid, fmt.Sprintf("protected groups must have approval annotation %q with either a URL or a reason starting with \"unapproved\", "+
 		"see https://github.com/kubernetes/enhancements/pull/1111", approvalAnnotation)
+}
+
+func nonNil(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
 }

@@ -160,8 +160,10 @@ func parse(args []string) (*options, error) {
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
-	if f.NArg() > 0 {
-		return nil, fmt.Errorf("unexpected argument %q: only flags are accepted", f.Arg(0))
+	for _, arg := range f.Args() {
+		if arg != "" { // scripts leave empty ones where a variable is empty, and kube-apiserver takes them
+			return nil, fmt.Errorf("unexpected argument %q: only flags are accepted", arg)
+		}
 	}
 	f.Visit(func(given *pflag.Flag) {
 		if _, ok := given.Value.(*inert); ok {

@@ -36,7 +36,7 @@ func (o *options) checkPlugins() (problems []error) {
 		switch {
 		case slices.Contains(o.disabled, name):
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
-		case name == noderestriction.Name:
+		case name == noderestriction.Name || slices.ContainsFunc(kube.SigningPlugins(), func(p admission.Plugin) bool { return p.Name == name }):
 		case slices.Contains(known, name) && !slices.Contains(kube.Plugins(), name):
 			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
@@ -44,11 +44,13 @@ func (o *options) checkPlugins() (problems []error) {
 	return problems
 }
 
-// plugins returns the admission plugins that are off unless they are enabled. The kinds do the work
-// of the others.
-func (o *options) plugins() []admission.Plugin {
+// plugins returns the admission plugins: those that are on unless they are disabled, and those that
+// are off unless they are enabled. The kinds do the work of the others.
+func (o *options) plugins() (all []admission.Plugin) {
 	if slices.Contains(o.enabled, noderestriction.Name) {
-		return []admission.Plugin{noderestriction.Plugin("")}
+		all = append(all, noderestriction.Plugin(""))
 	}
-	return nil
+	return append(all, slices.DeleteFunc(kube.SigningPlugins(), func(p admission.Plugin) bool {
+		return slices.Contains(o.disabled, p.Name)
+	})...)
 }
