@@ -205,7 +205,7 @@ func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
 		message                  string
 	}{
 		{"unparsed", "GET", "/apis/%zz", "", nil, 400, twoStages[1:], "", ""},
-		{"method", "OPTIONS", gadgetPath, "", nil, 405, twoStages[1:], "", ""},
+		{"method", "OPTIONS", gadgetPath, "", nil, 405, twoStages, "admin", ""},
 		{"unauthenticated", "GET", gadgetPath, "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
 		{"unauthenticated write", "POST", gadgetPath, "{}", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
 		{"forbidden", "GET", gadgetPath, "", []string{"X-Groups", ""}, 403, twoStages, "admin", "gadgets.example.dev is forbidden"},

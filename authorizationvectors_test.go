@@ -124,14 +124,14 @@ func TestZ13_MethodsAreNoWayAround(t *testing.T) {
 		headers            []string
 		codes              []int
 	}{
-		{"reader", "PROPFIND", dialPath, nil, []int{403, 405}},
-		{"reader", "get", dialPath + "/x", nil, []int{400, 403, 405}},
+		{"reader", "PROPFIND", dialPath, nil, []int{403}},
+		{"reader", "get", dialPath + "/x", nil, []int{403}},
 		{"reader", "HEAD", dialPath, nil, []int{403, 405}},
 		{"none", "HEAD", dialPath + "/x", nil, []int{403, 405}},
-		{"reader", "TRACE", dialPath + "/x", nil, []int{403, 405}},
+		{"reader", "TRACE", dialPath + "/x", nil, []int{403}},
 		{"reader", "GET", dialPath + "/x", []string{"X-HTTP-Method-Override", "DELETE"}, []int{200}},
 		{"reader", "GET", dialPath + "/x?_method=DELETE", nil, []int{200}},
-		{"reader", "POST", dialPath + "/x", []string{"X-HTTP-Method-Override", "GET"}, []int{403, 405}},
+		{"reader", "POST", dialPath + "/x", []string{"X-HTTP-Method-Override", "GET"}, []int{403}},
 	} {
 		res := h.request(c.method, c.path, "", append([]string{"X-User", c.user, "X-Groups", ""}, c.headers...)...)
 		require.NoError(t, res.Body.Close())
@@ -139,6 +139,52 @@ func TestZ13_MethodsAreNoWayAround(t *testing.T) {
 	}
 	code, _ := h.do("GET", dialPath+"/x", "")
 	require.Equal(t, 200, code, "it has not been deleted")
+}
+
+// PATH-23: what a method would do is asked first, so nobody learns by 405 and 404 what there is. A
+// method without a verb needs a right to all verbs.
+func TestZ13_AMethodThatCannotBeIsJudgedFirst(t *testing.T) {
+	m := &memo{t: t}
+	everything := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.User.Name == "all" || a.User.Name == "named" && a.Verb != "" && a.Verb != "brew" {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})
+	h := run(t, kindwright.Audit(metadataOnly(), m), kindwright.Authorize(everything), kindwright.Access{NoAnonymous: true})
+	for _, c := range []struct {
+		method, path, verb string
+		named              int // the code for somebody with every verb that there is
+	}{
+		{"OPTIONS", gadgetPath, "", 403},
+		{"TRACE", gadgetPath + "/x", "", 403},
+		{"BREW", gadgetPath + "/x/status", "", 403},
+		{"get", gadgetPath, "", 403},
+		{"BREW", "/apis/none.example.dev/v1/nothings", "", 403},
+		{"PUT", gadgetPath, "update", 405},
+		{"PATCH", gadgetPath, "patch", 405},
+		{"POST", gadgetPath + "/x", "create", 405},
+		{"HEAD", gadgetPath + "?watch=1", "watch", 405},
+		{"OPTIONS", "/version", "options", 405},
+		{"BREW", "/healthz", "brew", 403},
+	} {
+		path, _, _ := strings.Cut(c.path, "?")
+		for user, code := range map[string]int{"": 401, "mallory": 403, "named": c.named, "all": 405} {
+			res := h.request(c.method, c.path, "", "X-User", user, "X-Groups", "")
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, code, res.StatusCode, "%s %s as %q", c.method, c.path, user)
+			require.Equal(t, code == 405, res.Header.Get("Allow") != "")
+			events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+			e := events[len(events)-1]
+			require.Equal(t, c.verb, e.Verb)
+			require.Equal(t, path, strings.Split(e.RequestURI, "?")[0])
+			require.Equal(t, user, e.User.Username)
+			require.EqualValues(t, code, e.ResponseStatus.Code)
+		}
+	}
+	res := h.request(strings.Repeat("A", 5000), gadgetPath, "", "X-User", "all", "X-Groups", "")
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 405, res.StatusCode)
 }
 
 // The group that may do everything comes from a credential alone.

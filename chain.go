@@ -217,16 +217,23 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			return
 		}
 		if err := x.Parse(s.parser, r); err != nil {
-			if status.ReasonOf(err) == meta.ReasonMethodNotAllowed {
-				w.Header().Set("Allow", request.AllowedMethods)
-			}
-			negotiate.WriteError(w, r, err)
+			writeParseError(w, r, err)
 			return
 		}
-		s.resources.Find(x)
+		if x.Misused == nil {
+			s.resources.Find(x)
+		}
 		s.enter(x)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// writeParseError answers a request that asks for something that cannot be.
+func writeParseError(w http.ResponseWriter, r *http.Request, err error) {
+	if status.IsMethodNotAllowed(err) {
+		w.Header().Set("Allow", request.AllowedMethods)
+	}
+	negotiate.WriteError(w, r, err)
 }
 
 // fromOwnSite rejects requests that may change something, or ask for another protocol, and that a
@@ -356,6 +363,15 @@ func closeAfter(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) authorize(next http.Handler) http.Handler {
+	allowed := next
+	next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Like any other request, one with a method that cannot be is a 401 or 403 first.
+		if err := request.ExchangeFrom(r.Context()).Misused; err != nil {
+			writeParseError(w, r, err)
+			return
+		}
+		allowed.ServeHTTP(w, r)
+	})
 	told := func(r *http.Request, a authz.Attributes, d authz.Decision, reason string) {
 		x := request.ExchangeFrom(r.Context())
 		x.SetDecision(d, reason)

@@ -209,7 +209,7 @@ func (s *Server) count(x *request.Exchange) {
 // callOf reduces a request to the facts that are counted.
 func callOf(x *request.Exchange) apiserver.Call {
 	info := x.Info.Load()
-	if info == nil || !info.IsResource {
+	if info == nil || !info.IsResource || x.Misused != nil {
 		return apiserver.Call{Verb: apiserver.VerbOf(x.Received.Method)}
 	}
 	c := apiserver.Call{Scope: apiserver.ResourceScope}

@@ -33,6 +33,7 @@ type Exchange struct {
 	Received *http.Request // as it came in, with its credentials
 
 	Info     atomic.Pointer[Info]       // what is asked for; nil if that was not parsed, or could not be
+	Misused  error                      // the 405 for a method that the path cannot have, once the sender may be told
 	User     atomic.Pointer[authn.User] // who asks
 	Decision atomic.Pointer[Decision]   // what the authorizer said
 

@@ -68,23 +68,43 @@ func Parse(r *http.Request, prefix string) (*Info, error) {
 // authority are rejected.
 func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	x := new(Exchange)
-	err := x.Parse(p, r)
-	return x.Info.Load(), err
+	if err := x.Parse(p, r); err != nil {
+		return nil, err
+	}
+	if x.Misused != nil {
+		return nil, x.Misused
+	}
+	return x.Info.Load(), nil
 }
 
 // Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is
 // set.
+//
+// A method that the path cannot have is not an error here, if the path can be read. Parse sets Misused
+// then, and Info with the verb that the sender needs a right to before they are told.
 func (x *Exchange) Parse(p *Parser, r *http.Request) error {
-	info := &x.info
 	method := r.Method
 	if method == "" {
 		method = http.MethodGet // as in net/http, for requests made in process
 	}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-	default:
-		return status.MethodNotAllowed(meta.GroupResource{}, method)
+		return x.parse(p, r, method)
 	}
+	unknown := status.MethodNotAllowed(meta.GroupResource{}, method)
+	if len(method) > maxMethod || x.parse(p, r, method) != nil {
+		return unknown
+	}
+	x.Misused = unknown
+	return nil
+}
+
+// maxMethod bounds a method that authorizers and audit records are told of. It is longer than any
+// registered one.
+const maxMethod = 32
+
+func (x *Exchange) parse(p *Parser, r *http.Request, method string) error {
+	info := &x.info
 	info.Query.groupDomain = p.groupDomain
 	segments, slash, err := splitPath(r.URL, info.room[:0])
 	if err != nil {
@@ -105,7 +125,11 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if err := info.setShape(slash); err != nil {
 		return err
 	}
-	if err := info.setVerb(method); err != nil {
+	if err := info.setVerb(method); status.IsMethodNotAllowed(err) {
+		x.Misused = err // nothing is done, so the rest of the query does not matter
+		x.Info.Store(info)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if err := info.Query.read(info); err != nil {
@@ -202,22 +226,18 @@ func (i *Info) setVerb(method string) error {
 	collection := i.Name == ""
 	object := !collection && i.Subresource == ""
 	if i.WatchPath {
+		i.Verb, i.Query.Watch = VerbWatch, true
 		if method != http.MethodGet {
 			return status.MethodNotAllowed(meta.GroupResource{}, method)
 		}
-		i.Verb, i.Query.Watch = VerbWatch, true
 		return nil
-	}
-	// These mean nothing, and must not reach a handler that would take the name from elsewhere.
-	if collection && (method == http.MethodPut || method == http.MethodPatch) {
-		return misplaced(method, "needs the name of an object in its path")
-	}
-	if object && method == http.MethodPost {
-		return misplaced(method, "creates an object in the path of its collection, without a name")
 	}
 	switch method {
 	case http.MethodPost:
 		i.Verb = VerbCreate
+		if object { // it must not reach a handler that would take the name from elsewhere
+			return misplaced(method, "creates an object in the path of its collection, without a name")
+		}
 	case http.MethodPut:
 		i.Verb = VerbUpdate
 	case http.MethodPatch:
@@ -227,8 +247,13 @@ func (i *Info) setVerb(method string) error {
 		if collection {
 			i.Verb = VerbDeleteCollection
 		}
-	default:
+	case http.MethodGet, http.MethodHead:
 		return i.setReadVerb(method, collection)
+	default: // no verb: only a right to all verbs gives it
+		return status.MethodNotAllowed(meta.GroupResource{}, method)
+	}
+	if collection && (method == http.MethodPut || method == http.MethodPatch) {
+		return misplaced(method, "needs the name of an object in its path")
 	}
 	return nil
 }
@@ -250,10 +275,10 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 	}
 	i.Verb = VerbList
 	if watch != nil && Boolean(*watch) {
+		i.Verb, i.Query.Watch = VerbWatch, true
 		if method == http.MethodHead {
 			return status.MethodNotAllowed(meta.GroupResource{}, method) // a stream without a body would stay open for nothing
 		}
-		i.Verb, i.Query.Watch = VerbWatch, true
 	}
 	return nil
 }
