@@ -57,7 +57,7 @@ type meters struct {
 type kindMeters []*apiserver.Served
 
 // meteredPaths are the paths outside of the API that have their own series. All others share one.
-var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
+var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/metrics/slis", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
 
 // newMeters registers the metrics that do not need the engine.
 func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
@@ -374,9 +374,11 @@ func (t timedAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (aut
 }
 
 // serveMetrics answers a scrape. DELETE has counters begin again for later scrapes, as in Kubernetes
-// where profiles are served.
-func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodDelete && s.cfg.debug.Profiles {
+// where profiles are served. The path /metrics/slis has the results of health checks alone, for those
+// who scrape them more often than the rest.
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request, info *request.Info) {
+	healthAlone := len(info.Segments) > 1
+	if !healthAlone && r.Method == http.MethodDelete && s.cfg.debug.Profiles {
 		s.meters.baseline.Store(internal.NewBaseline(s.Families()))
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		_, _ = io.WriteString(w, "metrics reset\n") // the client is gone
@@ -394,6 +396,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 		to = io.Discard
 	}
 	families := s.Families()
+	if healthAlone {
+		families = apiserver.HealthAlone(families)
+	}
 	if base := s.meters.baseline.Load(); base != nil {
 		families = base.Since(families)
 	}
@@ -402,5 +407,5 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 
 // isMetrics reports whether a request is a scrape.
 func isMetrics(info *request.Info) bool {
-	return !info.IsResource && slices.Equal(info.Segments, []string{"metrics"})
+	return !info.IsResource && (info.Path == "/metrics" || info.Path == "/metrics/slis")
 }

@@ -203,6 +203,17 @@ func TestOPS_04_MetricsAreAuthorizedAndText(t *testing.T) {
 	require.Equal(t, 200, h.request("HEAD", "/metrics", "", "X-User", "alice", "X-Groups", "").StatusCode)
 	require.Equal(t, 405, send(h.Server, request("POST", "/metrics", "")).code)
 	require.Equal(t, 404, send(h.Server, request("GET", "/metrics/more", "")).code)
+
+	require.Equal(t, 200, send(h.Server, request("GET", "/readyz", "")).code)
+	require.Equal(t, 403, h.request("GET", "/metrics/slis", "", "X-User", "alice", "X-Groups", "").StatusCode, "a right to one path is none to another")
+	res = h.request("GET", "/metrics/slis", "", "X-User", "root")
+	require.Equal(t, 200, res.StatusCode)
+	body, err = io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(body), `kubernetes_healthcheck{name="ping",type="readyz"} 1`)
+	require.Contains(t, string(body), `kubernetes_healthchecks_total{name="ping",type="readyz",status="success"} 1`)
+	require.NotContains(t, string(body), "apiserver_")
+	require.Equal(t, 405, send(h.Server, request("DELETE", "/metrics/slis", "")).code)
 }
 
 // A client can write what it likes: it makes no series.

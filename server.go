@@ -322,7 +322,7 @@ func (s *Server) dispatch() http.Handler {
 		case isHealth(info):
 			s.health.Serve(w, r, info.Path)
 		case isMetrics(info):
-			s.serveMetrics(w, r)
+			s.serveMetrics(w, r, info)
 		case s.isDebug(info):
 			s.serveDebug(w, r, info)
 		default:

@@ -1,9 +1,12 @@
 package apiserver
 
 import (
+	"iter"
+	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/metrics"
+	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
 // The families of Health.
@@ -44,6 +47,17 @@ func NewHealth(r *metrics.Registry) *Health {
 		}
 	})
 	return h
+}
+
+// HealthAlone returns the families of Health among others.
+func HealthAlone(all iter.Seq[snapshot.Family]) iter.Seq[snapshot.Family] {
+	return func(yield func(snapshot.Family) bool) {
+		for f := range all {
+			if strings.HasPrefix(f.Name, healthFamilies[checkState].Name) && !yield(f) {
+				return
+			}
+		}
+	}
 }
 
 // Observe counts one result of a check of an endpoint: healthz, livez or readyz.
