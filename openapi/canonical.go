@@ -118,7 +118,9 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 	if value == nil && !child.keepsNull() {
 		if child.DefaultValue == nil || !child.fromDocument { // otherwise Default replaces it
 			out = copied(out, object)
-			delete(out, name)
+			if delete(out, name); s.ownMetadata && name == "metadata" {
+				out[name] = map[string]any{} // as a struct of metadata is written that was read from null
+			}
 		}
 		return out
 	}

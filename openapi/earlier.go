@@ -20,6 +20,44 @@ func (e earlier) member(name string) earlier {
 	return earlier{value, known}
 }
 
+// unchanged reports whether a value equals its previous value. As in Kubernetes, the order of the items
+// of a keyed list does not count.
+func (s *Schema) unchanged(v any, old earlier) bool {
+	if json.Equal(v, old.value) {
+		return true
+	}
+	if !s.ready.keyed {
+		return false
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		before, ok := old.value.(map[string]any)
+		if !ok || len(v) != len(before) {
+			return false
+		}
+		for name, value := range v {
+			was, child := old.member(name), s.child(name)
+			if !was.known || child == nil && !json.Equal(value, was.value) || child != nil && !child.unchanged(value, was) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		before, ok := old.value.([]any)
+		if !ok || len(v) != len(before) || s.Items == nil || s.ListType != ListMap {
+			return false
+		}
+		items := s.earlierItems(old)
+		for _, item := range v {
+			if was := items.item(item); !was.known || !s.Items.unchanged(item, was) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // earlierItems finds the previous values of the items of a keyed list. Items of other lists have no
 // identity, so they have no previous value. Short lists are searched linearly, since building a map
 // costs more.

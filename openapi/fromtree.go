@@ -177,6 +177,7 @@ func completeObject(s *Schema) {
 func (n *node) embed() {
 	if n.schema.EmbeddedObject {
 		metadata := slices.Contains(n.schema.Required, "metadata")
+		n.schema.ownMetadata = !slices.ContainsFunc(n.schema.Properties, func(p Property) bool { return p.Name == "metadata" })
 		completeObject(n.schema)
 		if metadata {
 			n.schema.Required = append(n.schema.Required, "metadata")

@@ -51,6 +51,7 @@ type prepared struct {
 	placed      bool   // a field below this node is selectable or a column
 	circular    bool   // the schema contains itself, or lies on a cycle
 	embeds      bool   // values can contain objects embedded by a document
+	keyed       bool   // values can contain keyed lists, by a document
 	meaning     uint64 // see Fingerprint
 }
 
@@ -285,8 +286,11 @@ func (s *Schema) inherit() (changed bool) {
 	placed := r.placed
 	r.embeds = r.embeds || s.EmbeddedObject && s.fromDocument ||
 		s.Items != nil && s.Items.ready.embeds || s.AdditionalProperties != nil && s.AdditionalProperties.ready.embeds
+	r.keyed = r.keyed || s.ListType == ListMap && s.fromDocument ||
+		s.Items != nil && s.Items.ready.keyed || s.AdditionalProperties != nil && s.AdditionalProperties.ready.keyed
 	for _, p := range s.Properties {
 		if p.Schema != nil {
+			r.keyed = r.keyed || p.Schema.ready.keyed
 			r.embeds = r.embeds || p.Schema.ready.embeds // never in a circle, which documents cannot describe
 			hasDefaults = hasDefaults || p.Schema.ready.hasDefaults
 			placed = placed || p.Schema.ready.placed || p.Schema.isPlaced()

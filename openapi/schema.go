@@ -147,6 +147,7 @@ type Schema struct {
 	ready *prepared // compiled by New; nil before
 
 	fromDocument bool // the schema comes from a document, see FromTree
+	ownMetadata  bool // an embedded object whose metadata the document does not describe
 	written      *written
 
 	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes

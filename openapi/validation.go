@@ -83,7 +83,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 	if w.done() || !w.spend(1+len(s.Required)) {
 		return
 	}
-	if old.known && json.Equal(v, old.value) {
+	if old.known && s.unchanged(v, old) {
 		s.validateEmbeds(w, v)
 		return
 	}

@@ -59,7 +59,7 @@ func wrongType(path string, o cause) bool {
 }
 
 // truncated matches numbers that are not in an enum. Kubernetes takes 0.5 for 0.
-var truncated = regexp.MustCompile(`^Unsupported value: -?[0-9.e+]+:`)
+var truncated = regexp.MustCompile(`^Unsupported value: -?[0-9.e+-]+:`)
 
 // sameBranch reports whether our problem o is Kubernetes' problem c with a branch at a path.
 func sameBranch(path string, c, o cause) bool {
@@ -170,9 +170,6 @@ func whole(v any) any {
 		out := make(map[string]any, len(v))
 		for name, member := range v {
 			out[name] = whole(member)
-			if empty, ok := member.(map[string]any); ok && len(empty) == 0 && name == "metadata" {
-				delete(out, name) // Kubernetes makes it of null in an embedded object, we drop null
-			}
 		}
 		return out
 	case []any:

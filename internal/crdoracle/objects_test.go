@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,6 +92,10 @@ func compareObjects(t *testing.T, differences *report, g generator, document map
 			if field := bracketed.ReplaceAllString(refusal(refused), ".$1"); !slices.ContainsFunc(ours.create(our), func(c cause) bool { return belowAny([]string{field}, bracketed.ReplaceAllString(c.field, ".$1")) }) {
 				differences.add("object accepted", "%v: %s under %s", refused, body, schema)
 			}
+			want, got := decodingText(refused.Error()), decodingText(ours.schema.Undecodable(our))
+			if want != got {
+				differences.add("decoding", "%s instead of %s: %s under %s", got, want, body, schema)
+			}
 			return
 		}
 		if text(their) != text(our) {
@@ -110,6 +115,14 @@ func compareObjects(t *testing.T, differences *report, g generator, document map
 	require.NoError(t, err)
 	note(differences, "update", missing, added, both, schema)
 }
+
+// decodingText returns a sentence about an embedded object without its metadata, where we have dropped
+// null already.
+func decodingText(sentence string) string {
+	return bracketed.ReplaceAllString(shownMetadata.ReplaceAllString(sentence, ""), ".$1")
+}
+
+var shownMetadata = regexp.MustCompile(`\{.*\}: `)
 
 func note(differences *report, verb string, missing, added []cause, body, schema []byte) {
 	for _, c := range missing {

@@ -30,11 +30,28 @@ func (w *write) manageScale(v *view) error {
 // scaleOwners computes the owners of the object from those of a Scale.
 func (w *write) scaleOwners() {
 	of := tree.List(w.object.old, "metadata", "managedFields")
-	owners, err := apply.FromScale(of, tree.List(w.sent.new, "metadata", "managedFields"), w.kind.APIVersion(), w.served.ownership.rules.Load().replicas)
+	scale := tree.List(w.sent.new, "metadata", "managedFields")
+	if w.kind.Type == nil {
+		scale = undated(scale)
+	}
+	owners, err := apply.FromScale(of, scale, w.kind.APIVersion(), w.served.ownership.rules.Load().replicas)
 	if err != nil {
 		w.unowned, owners = err, of
 	}
 	w.owners = owners
+}
+
+// undated returns entries without their times. kube-apiserver does not note when somebody became an
+// owner of replicas through a Scale, so these entries come first among those of custom resources.
+func undated(entries []any) []any {
+	out := make([]any, len(entries))
+	for i, e := range entries {
+		out[i] = e
+		if entry, ok := e.(map[string]any); ok {
+			out[i] = tree.Without(entry, "time")
+		}
+	}
+	return out
 }
 
 // applyScale computes the result of a server-side apply to a Scale.

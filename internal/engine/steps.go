@@ -183,8 +183,8 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 	canonical, problems := r.Schema.Canonical(p.new)
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
-		if w.undecodable(r, problems) {
-			return status.BadRequest("%s in version %q cannot be handled as a %s: %s: %s", r.Names.Kind, r.Version, r.Names.Kind, problems[0].Field, problems[0].Message())
+		if why := w.undecodable(p, problems); why != "" {
+			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 		}
 		if problems = r.rules.blocking(t, p.old, problems); len(problems) > 0 {
 			return status.Invalid(r.GroupKind(), w.name(), problems)
@@ -194,14 +194,17 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 	return err
 }
 
-// undecodable reports whether kube-apiserver could not decode a body with values of the wrong type:
-// it decodes the kinds that it has Go structs for, and metadata, before it looks at them. What a
-// patch makes is invalid there too (PATCH-15).
-func (w *write) undecodable(r *Kind, problems []status.FieldError) bool {
-	if !w.engine.cfg.WrongTypeIsBadRequest || w.patching() {
-		return false
+// undecodable says why kube-apiserver could not decode a body with values of the wrong type: it decodes
+// the kinds that it has Go structs for, and metadata, before it looks at them. What a patch makes is
+// invalid there too (PATCH-15).
+func (w *write) undecodable(p *part, problems []status.FieldError) string {
+	switch {
+	case !w.engine.cfg.WrongTypeIsBadRequest || w.patching():
+		return ""
+	case p.kind.Type != nil:
+		return problems[0].Field + ": " + problems[0].Message()
 	}
-	return r.Type != nil || strings.HasPrefix(problems[0].Field, "metadata")
+	return p.kind.Schema.Undecodable(p.new)
 }
 
 // defaulted returns the object with what the Default hook of the kind fills in.

@@ -78,10 +78,13 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 		if now.UID != d.UID {
 			return status.NotFound(c.of.GroupResource(), d.Name)
 		}
-		now.setCondition(c.engine.Now(), condition)
 		if more != nil {
 			more(now)
 		}
+		if len(now.Finalizers) > 0 {
+			condition.Status = "True" // new objects are refused as long as others hold the definition
+		}
+		now.setCondition(c.engine.Now(), condition)
 		return nil
 	})
 	if status.IsNotFound(err) {

@@ -219,3 +219,17 @@ func TestVER_17_DeprecatedVersionsNameABetterOne(t *testing.T) {
 	require.NoError(t, r.Body.Close())
 	require.Equal(t, []string{`299 - "shop.example.com/v1beta1 Shirt is deprecated; use shop.example.com/v1 Shirt"`}, r.Header.Values("Warning"))
 }
+
+// A definition that others hold is Terminating until it goes, and takes no new objects.
+func TestCRD_21_HeldDefinitionsStayTerminating(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		establish(t, srv, changed(t, shirts, map[string]any{"metadata/finalizers": []any{"example.com/hold"}}))
+		code, _ := call(t, srv, "DELETE", definitions+"/shirts.shop.example.com", "")
+		require.Equal(t, 200, code)
+		until(t, srv, "shirts.shop.example.com", "Terminating", "True InstanceDeletionCompleted: removed all instances")
+		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/shirts", `{"metadata":{"name":"a"}}`)
+		require.Equal(t, 403, code, "%v", answer)
+		require.Contains(t, answer["message"], "create not allowed while custom resource definition is terminating")
+	})
+}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
@@ -193,5 +194,46 @@ func TestCRD_20_PatchesOfObjects(t *testing.T) {
 		code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=m", meta.ApplyPatch, `{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"a"},"spec":{"tags":["x"]}}`)
 		require.Equal(t, 200, code, "%v", answer)
 		require.Equal(t, map[string]any{"color": "white", "note": "x", "count": 3.0, "tags": []any{"x"}}, answer["spec"])
+	})
+}
+
+// Metadata is decoded before the schema is asked, also that of embedded objects.
+func TestCRD_08_IllTypedMetadataIsABadRequest(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{WrongTypeIsBadRequest: true}}}.New(t, crd.Kinds())
+	establish(t, srv, lamps)
+	const cannot = `Lamp in version "v1" cannot be handled as a Lamp: `
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"a","labels":{"x":1}}}`: `json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string`,
+		`{"metadata":{"name":"a","finalizers":"x"}}`: `json: cannot unmarshal string into Go struct field ObjectMeta.finalizers of type []string`,
+		`{"metadata":{"name":"a"},"spec":{"inner":{"apiVersion":"v1","kind":"K","metadata":{"namespace":42}}}}`: `spec.inner.metadata: Invalid value: {"namespace":42}: ` +
+			`json: cannot unmarshal number into Go struct field ObjectMeta.namespace of type string`,
+		`{"metadata":{"name":"a"},"spec":{"inner":{"apiVersion":"v1","kind":"K","metadata":"x"}}}`: `spec.inner.metadata: Invalid value: "x": ` +
+			`json: cannot unmarshal string into Go value of type v1.ObjectMeta`,
+		`{"metadata":{"name":"a"},"spec":{"inner":{"apiVersion":"v1","kind":7,"metadata":{}}}}`: `spec.inner.kind: Invalid value: 7: must be a string`,
+	} {
+		code, answer := call(t, srv, "POST", lampsPath, body)
+		require.Equal(t, 400, code, "%s: %v", body, answer)
+		require.Equal(t, cannot+want, answer["message"])
+	}
+	code, answer := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"a"},"spec":{"color":1,"inner":{"apiVersion":"v1","kind":"K","metadata":null}}}`)
+	require.Equal(t, 422, code, "the schema says the rest: %v", answer)
+	got := create(t, srv, "a", `{"inner":{"apiVersion":"v1","kind":"K","metadata":null}}`)
+	require.Equal(t, map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{}}, got["spec"].(map[string]any)["inner"])
+}
+
+// The order of the items of a keyed list is no change.
+func TestCRD_14_ReorderedListsAreUnchanged(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{"parts":[{"name":"x"},{"name":"y"},{"name":"z"}],"tags":["a","b","c"]}`)
+		amend(t, srv, `[{"op":"add","path":"SPEC/parts/maxItems","value":2},{"op":"add","path":"SPEC/tags/maxItems","value":2}]`, func() bool {
+			code, _ := call(t, srv, "POST", lampsPath+"?dryRun=All", `{"metadata":{"name":"b"},"spec":{"tags":["a","b","c"]}}`)
+			return code == 422
+		})
+		code, answer := sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, `{"spec":{"parts":[{"name":"z"},{"name":"x"},{"name":"y"}]}}`)
+		require.Equal(t, 200, code, "%v", answer)
+		code, answer = sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, `{"spec":{"parts":[{"name":"z"},{"name":"x"},{"name":"w"}]}}`)
+		require.Equal(t, []string{"spec.parts: Too many: 3: must have at most 2 items"}, causes(answer), code)
+		code, answer = sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, `{"spec":{"tags":["c","b","a"]}}`)
+		require.Equal(t, []string{"spec.tags: Too many: 3: must have at most 2 items"}, causes(answer), code)
 	})
 }
