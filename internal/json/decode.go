@@ -346,15 +346,16 @@ func (d *decoder) array() (any, *SyntaxError) {
 		return nil, err
 	}
 	level, base := len(d.path)-1, len(d.values)
+	var long [][]any // the items of a long array but for the last ones
 	for {
-		end, err := d.separator(']', len(d.values) == base)
+		end, err := d.separator(']', len(d.values) == base && long == nil)
 		if err != nil {
 			return nil, err
 		}
 		if end {
 			break
 		}
-		d.path[level].index = len(d.values) - base
+		d.path[level].index = len(long)*longItems + len(d.values) - base
 		if err := d.take(itemBytes); err != nil {
 			return nil, err
 		}
@@ -365,14 +366,24 @@ func (d *decoder) array() (any, *SyntaxError) {
 		if len(d.values) == cap(d.values) {
 			d.values = slices.Grow(d.values, max(64, len(d.values))) // append alone would grow by a quarter
 		}
-		d.values = append(d.values, value)
+		if d.values = append(d.values, value); len(d.values)-base == longItems {
+			long = append(long, slices.Clone(d.values[base:]))
+			d.values = d.values[:base]
+		}
 	}
 	d.close()
-	array := make([]any, len(d.values)-base)
-	copy(array, d.values[base:])
+	array := make([]any, 0, len(long)*longItems+len(d.values)-base)
+	for _, items := range long {
+		array = append(array, items...)
+	}
+	array = append(array, d.values[base:]...)
 	d.values = d.values[:base]
 	return array, nil
 }
+
+// longItems is how many items of an array wait on the stack of values. Those of a longer array are
+// put aside in pieces: a stack that doubles would take up to three times the memory of the array.
+const longItems = 4096
 
 func (d *decoder) number() (any, *SyntaxError) {
 	start := d.pos

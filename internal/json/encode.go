@@ -95,6 +95,7 @@ func (e *encoder) object(dst []byte, object map[string]any) ([]byte, error) {
 		return dst, e.fail("nested too deeply")
 	}
 	base := len(e.members)
+	e.members = slices.Grow(e.members, len(object))
 	for name, value := range object {
 		e.members = append(e.members, member{name, value})
 	}
