@@ -147,6 +147,14 @@ func (d *decoder) write(text string) error {
 	return nil
 }
 
+// checkLength is for what is written without write, whose length is known only afterwards.
+func (d *decoder) checkLength() error {
+	if len(d.out) > d.limit {
+		return ErrTooLarge
+	}
+	return nil
+}
+
 func (d *decoder) integer(h head) error {
 	if h.n > math.MaxInt64 {
 		return errors.New("an integer does not fit 64 bits")
@@ -155,7 +163,8 @@ func (d *decoder) integer(h head) error {
 	if h.major == negative {
 		n = ^n
 	}
-	return d.write(strconv.FormatInt(n, 10))
+	d.out = strconv.AppendInt(d.out, n, 10)
+	return d.checkLength()
 }
 
 // text reads the content of a string, which may come in pieces.
@@ -206,10 +215,7 @@ func (d *decoder) writeText(text []byte) error {
 		return ErrTooLarge
 	}
 	d.out = json.AppendString(slices.Grow(d.out, length), string(text))
-	if len(d.out) > d.limit {
-		return ErrTooLarge
-	}
-	return nil
+	return d.checkLength()
 }
 
 // more reports whether an array or object has another item, and reads the end of one that has no
@@ -423,11 +429,10 @@ func (d *decoder) simple(h head) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.AppendTree(nil, f)
-	if err != nil {
+	if d.out, err = json.AppendTree(d.out, f); err != nil {
 		return err
 	}
-	return d.write(string(text))
+	return d.checkLength()
 }
 
 // float returns the value of a float, which is finite.

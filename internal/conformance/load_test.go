@@ -1,13 +1,17 @@
 package conformance
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -29,6 +33,8 @@ var (
 	loadGets    = flag.Int("load-gets", 20, "how many gets another client does alone, and then among them")
 	loadEvery   = flag.Duration("load-every", 0, "how long that client waits between two gets")
 	loadSends   = flag.Int("load-sends", 1, "how many bodies each client sends at least; they go on until the gets are done")
+	loadApart   = flag.Bool("load-apart", false, "the clients with the bodies are a process of their own, with the lowest priority, so that they do not take the processors from the server")
+	loadAgainst = flag.String("load-against", "", "what is set in that process: the URL of the server")
 )
 
 // costly are bodies that take the most memory, of those that are known, and are of several encodings.
@@ -45,11 +51,15 @@ func costly() []body {
 	}
 }
 
+// answers counts the answers by their code. A request that was not answered counts as zero.
+type answers [600]atomic.Int64
+
 // attackers are clients that send costly bodies over connections of their own, each as a user of its
 // own, and do not wait when they are told to. They stop with the context, but not before each has
 // sent what it has to.
-func (s *server) attackers(ctx context.Context, url string, bodies []body) (answers *[600]atomic.Int64, wait func()) {
-	answers = new([600]atomic.Int64)
+func attackers(ctx context.Context, url string) (counted *answers, wait func()) {
+	counted = new(answers)
+	bodies := costly()
 	var all sync.WaitGroup
 	for i := range *loadClients {
 		all.Go(func() {
@@ -57,11 +67,55 @@ func (s *server) attackers(ctx context.Context, url string, bodies []body) (answ
 			defer client.CloseIdleConnections()
 			for sent := 0; sent < *loadSends || ctx.Err() == nil; sent++ {
 				b := bodies[(i+sent)%len(bodies)]
-				answers[post(client, b.method, url+b.path, b.typ, b.data, "attacker-"+strconv.Itoa(i))].Add(1)
+				counted[post(client, b.method, url+b.path, b.typ, b.data, "attacker-"+strconv.Itoa(i))].Add(1)
 			}
 		})
 	}
-	return answers, all.Wait
+	return counted, all.Wait
+}
+
+// attackersApart are the same clients in a process of their own, which yields to every other.
+func attackersApart(ctx context.Context, t *testing.T, url string) (counted *answers, wait func()) {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.CommandContext(ctx, "nice", "-n", "19", program, "-test.run", "^"+t.Name()+"$", "-test.v", "-load-against", url, //nolint:gosec // ourselves
+		"-load-clients", strconv.Itoa(*loadClients), "-load-sends", strconv.Itoa(*loadSends), "-body-size", strconv.Itoa(*bodySize))
+	c.WaitDelay = time.Minute
+	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	counted = new(answers)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var code int
+			var n int64
+			if _, err := fmt.Sscanf(lines.Text(), "answered %d %d", &code, &n); err == nil {
+				counted[code].Store(n)
+			}
+		}
+	}()
+	return counted, func() {
+		<-read
+		_ = c.Wait() // the context has ended it
+	}
+}
+
+// attackOnly is what the process of the clients does.
+func attackOnly(t *testing.T) {
+	t.Helper()
+	ctx, stop := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer stop()
+	counted, wait := attackers(ctx, *loadAgainst)
+	wait()
+	for code := range counted {
+		if n := counted[code].Load(); n > 0 {
+			fmt.Printf("answered %d %d\n", code, n)
+		}
+	}
 }
 
 // post sends a request and returns the code of the answer, or zero if there was none.
@@ -99,15 +153,18 @@ func gets(t *testing.T, url string) []time.Duration {
 
 // Clients that send the worst bodies at once are answered within the memory that the limits give, and
 // do not take the server from others. "make memory-load" does it with 1,000 clients, and states the
-// peak of the resident memory, which contains the clients, and what a get takes alone and among them.
+// peak of the resident memory and what a get takes alone and among them.
 func TestS1_WorstBodiesAtOnce(t *testing.T) {
+	if *loadAgainst != "" {
+		attackOnly(t)
+		return
+	}
 	s := startInMemory(t, withCBOR, everybody, kindwright.Serve(
 		registry.Kind[Hamper]{Group: group, Version: "v1", Plural: "hampers"},
 		registry.Kind[Sack]{Group: group, Version: "v1", Plural: "sacks"}))
 	s.tidy()
 	web := httptest.NewServer(s.api)
 	defer web.Close()
-	bodies := costly()
 	alone := gets(t, web.URL)
 
 	debug.FreeOSMemory()
@@ -116,7 +173,14 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ctx, stop := context.WithCancel(t.Context())
-	answers, wait := s.attackers(ctx, web.URL, bodies)
+	var counted *answers
+	var wait func()
+	if *loadApart {
+		counted, wait = attackersApart(ctx, t, web.URL)
+		time.Sleep(10 * time.Second) // the clients have come
+	} else {
+		counted, wait = attackers(ctx, web.URL)
+	}
 	among := gets(t, web.URL)
 	stop()
 	wait()
@@ -124,13 +188,13 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 	peak := residentMemory("VmHWM:")
 
 	var sent int64
-	for code := range answers {
-		if n := answers[code].Load(); n > 0 {
+	for code := range counted {
+		if n := counted[code].Load(); n > 0 {
 			sent += n
 			t.Logf("%d answers with %d", n, code)
 		}
 		if code != http.StatusGatewayTimeout { // the time of a request may end while its body waits
-			require.False(t, code >= 500 && answers[code].Load() > 0, "code %d", code)
+			require.False(t, code >= 500 && counted[code].Load() > 0, "code %d", code)
 		}
 	}
 	require.GreaterOrEqual(t, sent, int64(*loadClients**loadSends))
