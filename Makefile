@@ -80,7 +80,7 @@ memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML, protobuf and CBOR
 		-body-seed=$(or $(SEED),1) -body-limit=31457280 -resident-limit=31457280
 
 memory-load: ## 1,000 clients that send the worst bodies at once, and what another client's gets take; CLIENTS=
-	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_WorstBodiesAtOnce -load-clients=$(or $(CLIENTS),1000) -load-gets=1000 -load-every=20ms
+	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_WorstBodiesAtOnce -load-clients=$(or $(CLIENTS),1000) -load-gets=1000 -load-every=20ms -load-apart
 
 faults: ## 200,000 operations of client-go on a server whose store fails, each answer checked; CALLS=, SEED=
 	go -C internal/interop test -count=1 -timeout 4h -v . -run FaultyStore -args -fault-calls=$(or $(CALLS),200000) -fault-seed=$(or $(SEED),1)
