@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,6 +30,7 @@ func (c *cluster) churn(ctx context.Context, lasts time.Duration, seed uint64) e
 		}
 		wanted[d.Name] = *d
 	}
+	programs := slices.DeleteFunc(slices.Clone(c.programs), func(p *program) bool { return p.name == "etcd" })
 	end, restart := time.Now().Add(lasts), time.Now().Add(restartEvery)
 	for turn := 0; time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		name := fmt.Sprintf("churn-%d", r.IntN(churned))
@@ -45,7 +47,7 @@ func (c *cluster) churn(ctx context.Context, lasts time.Duration, seed uint64) e
 		if time.Now().Before(restart) {
 			continue
 		}
-		p := c.programs[turn%len(c.programs)]
+		p := programs[turn%len(programs)]
 		p.stop()
 		if err := p.start(ctx); err != nil {
 			return err

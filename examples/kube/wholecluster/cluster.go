@@ -18,23 +18,26 @@ const (
 	waitLimit   = 10 * time.Minute // for the cluster to become what is asked for
 )
 
-// A cluster is a set of programs that run together, the server first.
+// A cluster is a set of programs that run together, in the order in which they start.
 type cluster struct {
 	client      kubernetes.Interface
 	programs    []*program
 	nodes, pods int
 }
 
-// start starts the programs, the server first.
+// serverName is the name of the server among the programs.
+const serverName = "kube-apiserver"
+
+// start starts the programs in order: the store of the server if it has one, the server, its clients.
 func (c *cluster) start(ctx context.Context) error {
-	if err := c.programs[0].start(ctx); err != nil {
-		return err
-	}
-	if err := c.ready(ctx); err != nil {
-		return err
-	}
-	for _, p := range c.programs[1:] {
+	for _, p := range c.programs {
 		if err := p.start(ctx); err != nil {
+			return err
+		}
+		if p.name != serverName {
+			continue
+		}
+		if err := c.ready(ctx); err != nil {
 			return err
 		}
 	}
@@ -52,7 +55,7 @@ func (c *cluster) ready(ctx context.Context) error {
 	})
 }
 
-// stop ends the programs, the server last.
+// stop ends the programs, those that started first last.
 func (c *cluster) stop() {
 	for i := len(c.programs) - 1; i >= 0; i-- {
 		c.programs[i].stop()

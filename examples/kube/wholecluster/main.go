@@ -8,7 +8,12 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	_ "embed"
+	"encoding/pem"
 	"errors"
 	"flag"
 	"fmt"
@@ -33,6 +38,7 @@ var stages string
 // options are the flags.
 type options struct {
 	server, manager, scheduler, kwok string
+	etcd                             string // of the original kube-apiserver
 
 	nodes, pods int
 	churn       time.Duration
@@ -43,6 +49,7 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.server, "server", "", "the kube-apiserver: the stand-in, or another with its flags")
+	flag.StringVar(&o.etcd, "etcd", "", "the binary of etcd: the server is the original kube-apiserver, which needs it")
 	flag.StringVar(&o.manager, "kcm", "", "the binary of kube-controller-manager")
 	flag.StringVar(&o.scheduler, "scheduler", "", "the binary of kube-scheduler")
 	flag.StringVar(&o.kwok, "kwok", "", "the binary of kwok, which plays the kubelets")
@@ -73,7 +80,11 @@ func (o *options) check() error {
 		{"kcm", &o.manager, "KCM=path of kube-controller-manager 1.36"},
 		{"scheduler", &o.scheduler, "SCHEDULER=path of kube-scheduler 1.36"},
 		{"kwok", &o.kwok, "KWOK=path of kwok"},
+		{"etcd", &o.etcd, ""},
 	} {
+		if *b.path == "" && b.hint == "" {
+			continue // only the original has it
+		}
 		if *b.path == "" {
 			problems = append(problems, fmt.Errorf("-%s is missing: %s", b.flag, b.hint))
 			continue
@@ -129,6 +140,42 @@ func (o *options) run(ctx context.Context) (err error) {
 	return nil
 }
 
+// withEtcd returns the arguments of etcd, and those that the original kube-apiserver needs with it.
+func withEtcd(ctx context.Context, dir string) (store, server []string, err error) {
+	var urls [2]string
+	for i := range urls {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, nil, err
+		}
+		urls[i] = "http://" + listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	file := filepath.Join(dir, "accounts.key")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+		return nil, nil, err
+	}
+	store = []string{
+		"--name=one", "--data-dir=" + filepath.Join(dir, "etcd"), "--listen-client-urls=" + urls[0], "--advertise-client-urls=" + urls[0],
+		"--listen-peer-urls=" + urls[1], "--initial-advertise-peer-urls=" + urls[1], "--initial-cluster=one=" + urls[1], "--log-level=warn",
+	}
+	return store, []string{
+		"--etcd-servers=" + urls[0], "--service-account-issuer=https://example.invalid", "--service-account-key-file=" + file,
+		"--service-account-signing-key-file=" + file, "--service-cluster-ip-range=10.99.0.0/16", "--advertise-address=127.0.0.1",
+		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
+	}, nil
+}
+
 // cluster describes the programs of a cluster.
 func (o *options) cluster(ctx context.Context, dir string) (*cluster, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -162,8 +209,20 @@ func (o *options) cluster(ctx context.Context, dir string) (*cluster, error) {
 	add := func(name, path string, args ...string) {
 		out.programs = append(out.programs, &program{name: name, path: path, args: args, dir: dir})
 	}
-	add("kube-apiserver", o.server, "--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--token-auth-file="+filepath.Join(dir, "tokens.csv"),
-		"--data-dir="+filepath.Join(dir, "data"), "--cert-dir="+filepath.Join(dir, "certificates"), "--allow-privileged=true")
+	server := []string{
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--token-auth-file=" + filepath.Join(dir, "tokens.csv"),
+		"--cert-dir=" + filepath.Join(dir, "certificates"), "--allow-privileged=true",
+	}
+	if o.etcd == "" {
+		add(serverName, o.server, append(server, "--data-dir="+filepath.Join(dir, "data"))...)
+	} else {
+		store, args, err := withEtcd(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		add("etcd", o.etcd, store...)
+		add(serverName, o.server, append(server, args...)...)
+	}
 	add("kube-controller-manager", o.manager, "--kubeconfig="+config, "--leader-elect=false", "--use-service-account-credentials=false",
 		"--node-monitor-grace-period=5m", "--resource-quota-sync-period=5s", "--kube-api-qps=500", "--kube-api-burst=500", "--secure-port=0")
 	add("kube-scheduler", o.scheduler, "--kubeconfig="+config, "--leader-elect=false", "--kube-api-qps=500", "--kube-api-burst=500", "--secure-port=0")
