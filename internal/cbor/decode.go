@@ -172,7 +172,10 @@ func (d *decoder) text(h head) ([]byte, error) {
 	if h.info != indefinite {
 		return d.bytes(h)
 	}
-	var all []byte
+	all, err := d.roomForPieces()
+	if err != nil {
+		return nil, err
+	}
 	for {
 		piece, err := d.head()
 		switch {
@@ -191,6 +194,26 @@ func (d *decoder) text(h head) ([]byte, error) {
 			return nil, errUTF8
 		}
 		all = append(all, text...)
+	}
+}
+
+// roomForPieces makes room for a string that comes in pieces, by looking how long they are.
+func (d *decoder) roomForPieces() ([]byte, error) {
+	start, length := d.pos, 0
+	defer func() { d.pos = start }()
+	for {
+		piece, err := d.head()
+		if err != nil {
+			return nil, err
+		}
+		if piece.info == indefinite || piece.major != byteString && piece.major != textString {
+			return make([]byte, 0, length), nil // the end, or what the caller rejects
+		}
+		text, err := d.bytes(piece)
+		if err != nil {
+			return nil, err
+		}
+		length += len(text)
 	}
 }
 
@@ -355,16 +378,24 @@ func (d *decoder) encoded(number uint64, h head) error {
 	if err != nil {
 		return err
 	}
-	if len(d.out)+len(data) > d.limit {
+	length := base64.StdEncoding.EncodedLen(len(data))
+	if number == tagHex {
+		length = hex.EncodedLen(len(data))
+	}
+	if len(d.out)+length+len(`""`) > d.limit {
 		return ErrTooLarge
 	}
+	d.out = append(slices.Grow(d.out, length+len(`""`)), '"')
 	switch number {
 	case tagBase64URL:
-		return d.write(`"` + base64.RawURLEncoding.EncodeToString(data) + `"`)
+		d.out = base64.RawURLEncoding.AppendEncode(d.out, data)
 	case tagHex:
-		return d.write(`"` + hex.EncodeToString(data) + `"`)
+		d.out = hex.AppendEncode(d.out, data)
+	default:
+		d.out = base64.StdEncoding.AppendEncode(d.out, data)
 	}
-	return d.write(`"` + base64.StdEncoding.EncodeToString(data) + `"`)
+	d.out = append(d.out, '"')
+	return nil
 }
 
 // timeText reads a time that is text.

@@ -60,6 +60,14 @@ func creationTime(_ *exchange, _, b outcome) bool {
 	return strings.Contains(b.message, "parsing time") || strings.Contains(b.message, "creationTimestamp")
 }
 
+func deletes(a *ask) bool { return strings.HasPrefix(a.does, "delete") }
+
+// peerFinalizes reports whether the peer's object waits for a collector.
+func peerFinalizes(x *exchange, _, _ outcome) bool {
+	finalizers := show(at(x.b, "body", "metadata", "finalizers"))
+	return strings.Contains(finalizers, "foregroundDeletion") || strings.Contains(finalizers, "orphan")
+}
+
 func otherCode(_ *exchange, a, b outcome) bool { return a.code != b.code }
 
 // rules are tried in this order, and the first that matches is counted.
@@ -116,7 +124,15 @@ func rules() []rule {
 		{"PATCH-05", "an apply is one document; Kubernetes reads the first", outcomes("400 BadRequest", "20", says("error converting YAML to JSON"))},
 		{"PATCH-17", "$patch: merge is what merges anyway, where Kubernetes answers 500", outcomes("200", "500", peerSays("unknown patch type: merge"))},
 		{"CREATE-04", "another kind is a 400 in a patch, too", outcomes("400 BadRequest", "", says("the object provided is kind"))},
-		{"QUERY-22", "a timeout before now is malformed", outcomes("400 BadRequest", "", says(`query parameter "timeout"`))},
+		{"QUERY-22", "a timeout before now is malformed", outcomes("400 BadRequest", "", says(`invalid timeout specified`))},
+		{"S11", "a boolean of a write is true or false", outcomes("400 BadRequest", "", says("is neither true nor false"))},
+		{"S2", "an option of a deletion that is unknown is a 400", about(deletes, outcomes("400 BadRequest", "", says("DeleteOptions have no")))},
+		{"S2", "an empty option that selects what is deleted is a 400", about(deletes, outcomes("400 BadRequest", "", says("leave it out")))},
+		{"META-05", "a time of creation is ignored, also one that is no time", about(func(a *ask) bool { return strings.Contains(a.body, "creationTimestamp") }, outcomes("200", "422", peerSays("patch: Invalid value")))},
+		{"DEL-09", "a collector runs here, and not beside the peer", about(func(a *ask) bool { return a.does != "create" }, outcomes("404 NotFound", "200", peerFinalizes))},
+		{"DEL-09", "a collector runs here, and not beside the peer", func(x *exchange, d difference) bool {
+			return strings.HasSuffix(d.path, "metadata.finalizers") && (strings.Contains(show(d.b), "foregroundDeletion") || strings.Contains(show(d.b), "orphan"))
+		}},
 		{"TABLE-10", "the first of the accepted forms that fits is sent, where Kubernetes takes the first", outcomes("20", "406", peerSays("but the requested object is"))},
 		{"PATH-18", "quality 0 means not acceptable (RFC 9110)", about(func(a *ask) bool {
 			return strings.Contains(a.head("Accept"), "q=0") && !strings.Contains(a.head("Accept"), "q=0.")

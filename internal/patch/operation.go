@@ -185,7 +185,8 @@ func (op *operation) append(dst []byte) ([]byte, error) {
 // maxShown limits the text from a request that an error repeats.
 const maxShown = 200
 
-// maxOddIndexes limits the bytes that are decoded to look at what contains an odd index.
+// maxOddIndexes limits the bytes of objects and of operations that are applied to look at what
+// contains an odd index.
 const maxOddIndexes = 2 << 20
 
 // apply applies the operations in order. A token such as "01" is the name of a member, but no index
@@ -200,13 +201,13 @@ func (o *Options) apply(operations []operation, document []byte) (_ []byte, err 
 		if len(containers) == 0 {
 			continue
 		}
+		if decoded += len(document) + lengthOf(operations[start:i]); decoded > maxOddIndexes {
+			return nil, tooLarge("the patch has too many names that look like indexes for an object of this size")
+		}
 		if document, err = applyAll(operations[start:i], document); err != nil {
 			return nil, err
 		}
 		start = i
-		if decoded += len(document); decoded > maxOddIndexes {
-			return nil, tooLarge("the patch has too many names that look like indexes for an object of this size")
-		}
 		tree, err := json.DecodeTree(document, json.TreeOptions{Memory: 2 * json.RequestMemory})
 		if err != nil {
 			return nil, o.invalid(err.Error())
@@ -243,12 +244,7 @@ func applyAll(operations []operation, document []byte) (out []byte, err error) {
 // encoded returns the operations as a JSON patch. It makes room at once for what they take: a patch
 // may be large.
 func encoded(operations []operation) (patch []byte, err error) {
-	var size measure
-	for i := range operations {
-		size.add(operations[i].value)
-		size.bytes += len(`{"op":"replace","path":"","from":"","value":},`) + len(operations[i].path) + len(operations[i].from)
-	}
-	patch = append(make([]byte, 0, size.bytes+len("[]")), '[')
+	patch = append(make([]byte, 0, lengthOf(operations)+len("[]")), '[')
 	for i := range operations {
 		if i > 0 {
 			patch = append(patch, ',')
@@ -258,4 +254,14 @@ func encoded(operations []operation) (patch []byte, err error) {
 		}
 	}
 	return append(patch, ']'), nil
+}
+
+// lengthOf returns about how many bytes operations take as JSON.
+func lengthOf(operations []operation) int {
+	var size measure
+	for i := range operations {
+		size.add(operations[i].value)
+		size.bytes += len(`{"op":"replace","path":"","from":"","value":},`) + len(operations[i].path) + len(operations[i].from)
+	}
+	return size.bytes
 }
