@@ -64,8 +64,9 @@ planted: ## which test notices each bug of scripts/planted.txt, and how fast; ON
 versions-long: ## a million random writes through another version, none of which may lose what it cannot say; CASES=
 	go test -count=1 -timeout 4h ./internal/engine -run NothingIsLost -version-cases=$(or $(CASES),1000000)
 
-rbac: ## 5,000,000 random pairs of roles and requests against an evaluator of their own, and 10,000 revocations each in process on a store in memory, and over a socket on one in a file; PAIRS=, ROUNDS=
+rbac: ## 5,000,000 random pairs of roles and requests, and of ABAC policies and requests, against evaluators of their own, and 10,000 revocations each in process on a store in memory, and over a socket on one in a file; PAIRS=, ROUNDS=
 	go test -count=1 -timeout 4h -v ./authz/rbac -run 'Reference|SinglePermissions' -pairs=$(or $(PAIRS),5000000)
+	go test -count=1 -timeout 1h -v ./authz/abac -run RandomPolicies -pairs=$(or $(PAIRS),5000000)
 	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
 
 attack: ## 10,000 slow handshakes, heads and bodies, resets, CONTINUATION and uploads against examples/server, and a good client; CONNECTIONS=
