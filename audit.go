@@ -62,6 +62,7 @@ type auditor struct {
 	decision   string // the annotation of the authorizer's decision
 	reason     string // and of what it said
 	method     string // and of how the sender has proved who they are
+	issuer     string // and of who vouches for the sender
 
 	lines    sync.Pool // of *[]byte
 	events   atomic.Uint64
@@ -88,7 +89,7 @@ func (s *Server) buildAudit(domain string) error {
 	s.audit = &auditor{
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
-		method: "authentication." + domain + "/method",
+		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -362,8 +363,11 @@ func (r *recording) outcome() *meta.Status {
 	return out
 }
 
-// annotations returns what is known beside the fields of a record: how the sender was authenticated
-// (D11), what the authorizer said, and what plugins annotated (AUD-32).
+// maxIssuer bounds the name of an issuer in a record: it may come from a certificate.
+const maxIssuer = 256
+
+// annotations returns what is known beside the fields of a record: how and by whom the sender was
+// authenticated (D11), what the authorizer said, and what plugins annotated (AUD-32).
 func (r *recording) annotations() map[string]string {
 	out := r.x.Annotations()
 	d, u := r.x.Decision.Load(), r.x.User.Load()
@@ -372,6 +376,9 @@ func (r *recording) annotations() map[string]string {
 	}
 	if u != nil && u.Method != "" {
 		out[r.auditor.method] = u.Method
+	}
+	if u != nil && u.Issuer != "" {
+		out[r.auditor.issuer] = clip.Text(u.Issuer, maxIssuer)
 	}
 	if d == nil {
 		return out

@@ -54,6 +54,11 @@ type User struct {
 	// for the audit log and must not influence authorization. It is empty if the authenticator did
 	// not set it.
 	Method string
+
+	// Issuer says who vouches for the caller: the issuer of a token, the issuer in a client
+	// certificate, or the name of a front proxy. Like Method it is only for the audit log. It is empty
+	// where the server itself knows the credential.
+	Issuer string
 }
 
 // In reports whether the user belongs to the group.

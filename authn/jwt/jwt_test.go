@@ -78,7 +78,7 @@ func TestAUTHN_13_ATokenStandsForAUser(t *testing.T) {
 	exp := time.Now().Add(time.Hour).Unix()
 	u := accepted(t, a, i.Token(map[string]any{"groups": []string{"dev", "ops"}, "jti": "t1", "exp": exp}))
 	require.Equal(t, authn.User{
-		Name: "alice", Groups: []string{"dev", "ops"}, Method: "jwt", Audiences: []string{issuer.Audience}, Expires: time.Unix(exp, 0),
+		Name: "alice", Groups: []string{"dev", "ops"}, Method: "jwt", Issuer: i.URL, Audiences: []string{issuer.Audience}, Expires: time.Unix(exp, 0),
 		Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=t1"}},
 	}, u)
 	left(t, a, "opaque")

@@ -60,7 +60,7 @@ func (m *mapper) user(ctx context.Context, claims map[string]any) (u authn.User,
 	if err := m.checkClaims(ctx, claims, values); err != nil {
 		return u, err
 	}
-	u.Method = "jwt"
+	u.Method, u.Issuer = "jwt", m.provider.Issuer.URL
 	if u.Name, err = m.name(ctx, claims, values); err != nil {
 		return u, err
 	}

@@ -134,7 +134,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	case err != nil:
 		return authn.User{}, false, err
 	}
-	u := authn.User{Name: name, Expires: proxy.Expires, Method: "requestheader"}
+	u := authn.User{Name: name, Expires: proxy.Expires, Method: "requestheader", Issuer: proxy.Name}
 	if u.UID, err = first(r.Header, a.cfg.UIDHeaders); err != nil {
 		return authn.User{}, false, err
 	}

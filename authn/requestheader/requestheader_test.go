@@ -78,7 +78,7 @@ func TestAUTHN_21_AProxyNamesTheUser(t *testing.T) {
 	require.False(t, u.Expires.IsZero(), "the proxy's certificate ends")
 	u.Expires = time.Time{}
 	require.Equal(t, authn.User{
-		Name: "alice", UID: "7", Groups: []string{"dev", "system:masters"}, Extra: map[string][]string{"acme/scope": {"a"}}, Method: "requestheader",
+		Name: "alice", UID: "7", Groups: []string{"dev", "system:masters"}, Extra: map[string][]string{"acme/scope": {"a"}}, Method: "requestheader", Issuer: "front",
 	}, u)
 
 	_, ok, err = open(t, ca, nil).Authenticate(request(from(t, ca, "front"), "X-Remote-Group", "dev"))

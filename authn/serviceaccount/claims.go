@@ -159,7 +159,7 @@ func credentialID(id string) string { return "JTI=" + id }
 // user returns the account as a user.
 // Source: SAT-04.
 func (c *claims) user() authn.User {
-	u := authn.User{Name: c.Subject, Method: "serviceaccount"}
+	u := authn.User{Name: c.Subject, Method: "serviceaccount", Issuer: c.Issuer}
 	if c.inSecret() {
 		u.UID, u.Groups = c.legacy.UID, []string{group, namespaceGroup + c.legacy.Namespace}
 		return u

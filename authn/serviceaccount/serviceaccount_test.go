@@ -185,7 +185,7 @@ func TestSAT_02_SAT_04_ClaimsAndUser(t *testing.T) {
 		}, claims)
 		require.Equal(t, authn.User{
 			Name: "system:serviceaccount:default:robot", UID: "u1", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:default"},
-			Audiences: []string{issuer}, Expires: now.Add(time.Hour).Truncate(time.Second).Local(), Method: "serviceaccount",
+			Audiences: []string{issuer}, Expires: now.Add(time.Hour).Truncate(time.Second).Local(), Method: "serviceaccount", Issuer: issuer,
 			Extra: map[string][]string{
 				"authentication.kubernetes.io/credential-id": {"JTI=" + id},
 				"authentication.kubernetes.io/pod-name":      {"p"}, "authentication.kubernetes.io/pod-uid": {"u2"},

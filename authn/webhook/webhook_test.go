@@ -175,6 +175,50 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 	}
 }
 
+// What is remembered is bounded by the time, is about one token and the audiences that were asked for,
+// and is never that the other side was away.
+func TestA10_WhatIsRememberedOfATokenIsNarrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{answer: func(_ int, r *http.Request) (int, string, error) {
+			return http.StatusOK, `{"status":{"authenticated":true,"user":{"username":"alice"},"audiences":["api"]}}`, nil
+		}}
+		w := b.webhook(t, webhook.Options{CacheTTL: 2 * time.Minute, Audiences: []string{"api"}})
+		ask := func(audiences ...string) (bool, error) {
+			ctx := t.Context()
+			if len(audiences) > 0 {
+				ctx = authn.WithAudiences(ctx, audiences)
+			}
+			_, ok, err := w.Authenticate(request(ctx, "one"))
+			return ok, err
+		}
+		ok, err := ask()
+		require.NoError(t, err)
+		require.True(t, ok)
+		ok, err = ask("vault")
+		require.NoError(t, err)
+		require.False(t, ok, "the same token for another audience")
+		require.Equal(t, 2, b.count())
+
+		b.answer = says(`{"authenticated":false}`).answer // it is revoked
+		time.Sleep(2 * time.Minute)
+		ok, err = ask()
+		require.NoError(t, err)
+		require.False(t, ok)
+
+		away := func(int, *http.Request) (int, string, error) { return 0, "", errors.New("refused") }
+		b.answer = away
+		time.Sleep(2 * time.Minute)
+		_, err = ask()
+		require.Error(t, err)
+		b.answer = func(int, *http.Request) (int, string, error) {
+			return http.StatusOK, `{"status":{"authenticated":true,"user":{"username":"alice"},"audiences":["api"]}}`, nil
+		}
+		ok, err = ask()
+		require.NoError(t, err)
+		require.True(t, ok, "an outage is not remembered as a wrong token")
+	})
+}
+
 func TestOneQuestionForManyRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := make(chan struct{})

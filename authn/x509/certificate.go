@@ -197,7 +197,7 @@ func userOf(leaf *x509.Certificate) (authn.User, error) {
 	}
 	sum := sha256.Sum256(leaf.Raw)
 	u := authn.User{
-		Name: name, UID: uid, Method: "x509",
+		Name: name, UID: uid, Method: "x509", Issuer: leaf.Issuer.String(),
 		Extra: map[string][]string{CredentialID: {"X509SHA256=" + hex.EncodeToString(sum[:])}},
 	}
 	for _, group := range leaf.Subject.Organization {

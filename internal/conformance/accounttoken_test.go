@@ -121,6 +121,23 @@ func boundTo(kind, name string) string {
 	return `"boundObjectRef":{"apiVersion":"v1","kind":"` + kind + `","name":"` + name + `"}`
 }
 
+// A token is bound to an object of the namespace of its account. A name cannot lead elsewhere.
+func TestZ15_ATokenIsBoundWithinItsNamespace(t *testing.T) {
+	onEachWithAccounts(t, func(t *testing.T, s *server, _ issuer.Key) {
+		s.namespace("other")
+		there := func(path string) string { return strings.Replace(path, "default", "other", 1) }
+		s.create(there(podsPath), `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"robot"}}`)
+		s.create(there(keptPath), `{"metadata":{"name":"s"}}`)
+		for _, kind := range []string{"Pod", "Secret"} {
+			for _, name := range []string{"p", "s", "../other/p", "other/p", "../../other/secrets/s", "p\u0000", ".", ".."} {
+				body := `{"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"` + kind + `","name":"` + name + `","namespace":"other"}}}`
+				a := s.do("POST", accountsPath+"/robot/token", body)
+				require.Contains(t, []int{400, 404, 422}, a.code, "%s %s: %s", kind, name, a)
+			}
+		}
+	})
+}
+
 func TestSAT_01_TokenRequest(t *testing.T) {
 	onEachWithAccounts(t, func(t *testing.T, s *server, _ issuer.Key) {
 		const path = accountsPath + "/robot/token"

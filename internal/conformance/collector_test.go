@@ -196,7 +196,7 @@ func TestGC_03_OrphansStay(t *testing.T) {
 	})
 }
 
-func TestGC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
+func TestZ15_GC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.namespace("other")
 		there := s.create(strings.Replace(widgetPath, "default", "other", 1), `{"metadata":{"name":"a"}}`)

@@ -349,6 +349,43 @@ func TestAServiceIsResolved(t *testing.T) {
 	}
 }
 
+// The address that is dialled is judged, however it was written, and each time: a name that has been
+// resolved to a good address leads elsewhere the next time.
+func TestD6_TheAddressThatIsDialledIsJudged(t *testing.T) {
+	convert := func(client *webhook.Client) error {
+		_, err := client.Converter(webhook.Conversion{Group: "apiextensions.k8s.io", Versions: []string{"v1"}})(t.Context(), v2, []object{pot("x")})
+		return err
+	}
+	for _, at := range []string{
+		"169.254.169.254", "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "[fe80::1]", "[fe80::1%25lo]", "[ff02::1]", "[fd00:ec2::254]",
+		"100.100.100.200", "[::ffff:100.100.100.200]", "168.63.129.16",
+	} {
+		client, err := webhook.New(webhook.Config{URL: "https://" + at + ":1/"}, nil)
+		if err != nil {
+			continue // refused sooner
+		}
+		err = convert(client)
+		require.ErrorContains(t, err, "are not asked", at)
+		client.Close()
+	}
+	good := httptest.NewTLSServer(converting(t, honest))
+	t.Cleanup(good.Close)
+	asked := 0
+	client, err := webhook.New(webhook.Config{
+		Service:  &webhook.Service{Namespace: "shop", Name: "converter", Port: 443},
+		CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: good.Certificate().Raw}),
+	}, func(context.Context, string, string, int32) (string, error) {
+		if asked++; asked == 1 {
+			return good.Listener.Addr().String(), nil
+		}
+		return "169.254.169.254:443", nil
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	require.ErrorContains(t, convert(client), "certificate", "it is reached, and has another name")
+	require.ErrorContains(t, convert(client), "link-local addresses are not asked")
+}
+
 func TestConversionsAreCounted(t *testing.T) {
 	var fail atomic.Bool
 	at := serve(t, converting(t, func(r *review) {

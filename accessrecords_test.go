@@ -1,0 +1,303 @@
+package kindwright_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/authn/jwt"
+	"github.com/kindwright/kindwright/authn/requestheader"
+	"github.com/kindwright/kindwright/authn/token"
+	certificates "github.com/kindwright/kindwright/authn/x509"
+	"github.com/kindwright/kindwright/internal/issuer"
+	"github.com/kindwright/kindwright/internal/selfsigned"
+	"github.com/kindwright/kindwright/kinds"
+)
+
+// gate is a server with every way to prove who asks, over TLS, and its audit log.
+type gate struct {
+	t       *testing.T
+	run     *runner
+	records *memo
+	issuer  *issuer.Issuer
+	clients map[string]*http.Transport // by the name of their certificate, "" for none
+	users   string                     // the issuer in certificates of users
+}
+
+// An attempt is one request to a gate, and what its record must say.
+type attempt struct {
+	row    string // of the security vectors
+	client string // the certificate
+	method string // GET if empty
+	path   string // gadgetPath if empty
+	body   string
+	header []string // names and values
+	code   int
+
+	user, as    string // the sender, and as whom they act
+	how, issuer string // how they proved it, and who vouches for it
+	verb        string // list if empty, "-" if none
+	on          audit.ObjectReference
+}
+
+// passwords are tokens of the gate. No record contains one.
+const (
+	goodToken  = "password-of-alice"
+	widerToken = "password-of-bob"
+)
+
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	g := &gate{t: t, records: &memo{t: t}, issuer: issuer.New(t), clients: map[string]*http.Transport{}}
+	people, err := selfsigned.NewAuthority("people")
+	require.NoError(t, err)
+	proxies, err := selfsigned.NewAuthority("proxies")
+	require.NoError(t, err)
+	g.users = people.Certificate().Subject.String()
+	pool := func(a *selfsigned.Authority) *certificates.Authenticator {
+		p := x509.NewCertPool()
+		p.AddCert(a.Certificate())
+		proofs, err := certificates.New(p)
+		require.NoError(t, err)
+		return proofs
+	}
+	cfg := requestheader.Standard()
+	cfg.ProxyNames = []string{"front"}
+	front, err := requestheader.New(pool(proxies), cfg)
+	require.NoError(t, err)
+	tokens, err := token.Read(strings.NewReader(goodToken + ",alice,u1\n" + widerToken + ",bob,u2,\"system:masters\"\n"))
+	require.NoError(t, err)
+	signed, err := jwt.New(jwt.Configuration{JWT: []jwt.Provider{{
+		Issuer:        jwt.Issuer{URL: g.issuer.URL, CertificateAuthority: g.issuer.Authorities, Audiences: []string{issuer.Audience}},
+		ClaimMappings: jwt.ClaimMappings{Username: jwt.PrefixedClaimOrExpression{Claim: "sub", Prefix: new(string)}, Groups: jwt.PrefixedClaimOrExpression{Claim: "groups", Prefix: new(string)}},
+	}}}, jwt.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, signed.Close()) })
+
+	pair := func(a *selfsigned.Authority, name string, groups ...string) tls.Certificate {
+		c, err := a.Client(name, groups...)
+		require.NoError(t, err)
+		out, err := tls.X509KeyPair(c.Cert, c.Key)
+		require.NoError(t, err)
+		return out
+	}
+	for name, own := range map[string][]tls.Certificate{
+		"": nil, "alice": {pair(people, "alice")}, "front": {pair(proxies, "front")}, "intruder": {pair(proxies, "intruder", "system:masters")},
+	} {
+		g.clients[name] = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: own}}
+		t.Cleanup(g.clients[name].CloseIdleConnections)
+	}
+	list := rules{
+		{"alice", everyVerb, "gadgets", "default", ""},
+		{"alice", "impersonate", "users", "", "carol"},
+		{"carol", "list", "gadgets", "default", ""},
+		{"lister", "list", "gadgets", "default", ""},
+	}
+	g.run = startWith(t, []kindwright.Option{
+		kindwright.Serve(gadgets(), places(), kinds.ControlPlane()), kindwright.Audit(metadataOnly(), g.records), kindwright.Authorize(list),
+		kindwright.Authenticate(front, pool(people), tokens, signed), kindwright.LogTo(logr.Discard()),
+		kindwright.Admit(admission.Plugin{Name: "breaks", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+			if r.Name == "panics" {
+				panic("a rule broke down")
+			}
+			return nil
+		})}),
+	}, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: tls.RequestClientCert}})
+	return g
+}
+
+// try sends an attempt and checks its record: one, true, and without the credential.
+func (g *gate) try(t *testing.T, a attempt) {
+	t.Helper()
+	method, path := a.method, a.path
+	if method == "" {
+		method = http.MethodGet
+	}
+	if path == "" {
+		path = gadgetPath
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, "https://"+g.run.addr+path, strings.NewReader(a.body))
+	require.NoError(t, err)
+	if a.body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(a.header); i += 2 {
+		r.Header[a.header[i]] = append(r.Header[a.header[i]], a.header[i+1]) // in this spelling
+	}
+	res, err := g.clients[a.client].RoundTrip(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, a.code, res.StatusCode)
+
+	g.records.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+	var last []*audit.Event
+	g.records.mu.Lock()
+	for _, e := range g.records.events {
+		if e.AuditID == res.Header.Get("Audit-Id") && e.Stage == audit.StageResponseComplete {
+			last = append(last, e)
+		}
+	}
+	g.records.mu.Unlock()
+	require.Len(t, last, 1)
+	e := last[0]
+	require.EqualValues(t, a.code, e.ResponseStatus.Code)
+	require.Equal(t, a.user, e.User.Username)
+	as := ""
+	if e.ImpersonatedUser != nil {
+		as = e.ImpersonatedUser.Username
+	}
+	require.Equal(t, a.as, as)
+	require.Equal(t, a.how, e.Annotations["authentication.k8s.io/method"])
+	require.Equal(t, a.issuer, e.Annotations["authentication.k8s.io/issuer"])
+	switch a.verb {
+	case "":
+		require.Equal(t, "list", e.Verb)
+	case "-":
+		require.Empty(t, e.Verb)
+	default:
+		require.Equal(t, a.verb, e.Verb)
+	}
+	on := a.on
+	if on == (audit.ObjectReference{}) {
+		on = audit.ObjectReference{APIGroup: "example.dev", APIVersion: "v1", Resource: "gadgets", Namespace: "default"}
+	}
+	if on.Resource == "none" {
+		require.Nil(t, e.ObjectRef)
+	} else {
+		require.NotNil(t, e.ObjectRef)
+		require.Equal(t, on, *e.ObjectRef)
+	}
+	switch decision := e.Annotations["authorization.k8s.io/decision"]; a.code {
+	case 401, 400:
+		require.Empty(t, decision)
+	case 403:
+		require.Contains(t, []string{"forbid", ""}, decision, "a page of another site is refused before anybody is asked")
+	default:
+		require.Equal(t, "allow", decision)
+	}
+	line, err := json.Marshal(e)
+	require.NoError(t, err)
+	require.NotContains(t, string(line), "password-of-")
+	for i := 1; i < len(a.header); i += 2 {
+		if parts := strings.Split(a.header[i], "."); len(parts) == 3 && len(parts[2]) > 40 {
+			require.NotContains(t, string(line), parts[2], "the signature of a token")
+		}
+	}
+}
+
+// gadgetNamed is the reference of one gadget.
+func gadgetNamed(name string) audit.ObjectReference {
+	return audit.ObjectReference{APIGroup: "example.dev", APIVersion: "v1", Resource: "gadgets", Namespace: "default", Name: name}
+}
+
+// signature replaces the parts of a signed token.
+func signature(header, payload, signed string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(header)) + "." + payload + "." + signed
+}
+
+func presenting(credential string) []string { return []string{"Authorization", "Bearer " + credential} }
+
+// AUD-36: whoever tries whatever, the record says who it was, how they proved it, what they wanted and
+// what they got.
+func TestD11_EveryAttemptIsRecorded(t *testing.T) {
+	g := newGate(t)
+	good := g.issuer.Token(nil)
+	parts := strings.Split(good, ".")
+	claims := func(c map[string]any) []string { return presenting(g.issuer.Token(c)) }
+	none := audit.ObjectReference{Resource: "none"}
+	remote := []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters"}
+	anonymous := attempt{code: 403, user: "system:anonymous", how: "anonymous"}
+	unknown := attempt{code: 401}
+	ann := attempt{code: 200, user: "alice", how: "token", header: presenting(goodToken)}
+	with := func(a attempt, row string, change func(*attempt)) attempt {
+		a.row = row
+		change(&a)
+		return a
+	}
+	all := []attempt{
+		with(anonymous, "A1", func(a *attempt) { a.header = remote }),
+		with(anonymous, "A1", func(a *attempt) { a.header = []string{"x-remote-user", "root", "X-REMOTE-GROUP", "system:masters"} }),
+		with(ann, "A1", func(a *attempt) { a.header = append(presenting(goodToken), remote...) }),
+		{row: "A1", client: "alice", header: remote, code: 200, user: "alice", how: "x509", issuer: g.users},
+		with(unknown, "A2", func(a *attempt) { a.client, a.header = "intruder", remote }),
+		with(unknown, "A2", func(a *attempt) { a.client = "intruder" }),
+		{row: "A2", client: "front", header: []string{"X-Remote-User", "alice"}, code: 200, user: "alice", how: "requestheader", issuer: "front"},
+		{row: "A2", client: "front", header: []string{"X-Remote-User", "alice", "X-Remote-User", "bob"}, code: 401},
+		with(unknown, "A2", func(a *attempt) { a.client = "front" }),
+		with(anonymous, "A6", func(a *attempt) { a.header = []string{"Cookie", "token=" + goodToken} }),
+		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
+		with(unknown, "A7", func(a *attempt) { a.header = append(presenting(goodToken), presenting(widerToken)...) }),
+		with(unknown, "A7", func(a *attempt) { a.header = presenting("") }),
+		with(unknown, "A7", func(a *attempt) { a.header = presenting(goodToken + " b") }),
+		{row: "A7", client: "alice", header: presenting(widerToken), code: 200, user: "alice", how: "x509", issuer: g.users},
+		with(unknown, "A8", func(a *attempt) { a.header = presenting("password-of-nobody") }),
+		{row: "J", header: presenting(good), code: 200, user: "alice", how: "jwt", issuer: g.issuer.URL},
+		with(unknown, "J1", func(a *attempt) { a.header = presenting(signature(`{"alg":"none"}`, parts[1], "")) }),
+		with(unknown, "J1", func(a *attempt) { a.header = presenting(signature(`{"alg":"nOnE","kid":"first"}`, parts[1], parts[2])) }),
+		with(unknown, "J2", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"HS256","kid":"first"}`, parts[1], parts[2]))
+		}),
+		with(unknown, "J3", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"RS256","jku":"https://127.0.0.1:1/keys"}`, parts[1], parts[2]))
+		}),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": nil}) }),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": time.Now().Add(-time.Hour).Unix()}) }),
+		with(unknown, "J5", func(a *attempt) { a.header = claims(map[string]any{"aud": "kindwrigh"}) }),
+		with(unknown, "J6", func(a *attempt) { a.header = claims(map[string]any{"iss": g.issuer.URL + "/"}) }),
+		with(unknown, "J7", func(a *attempt) { a.header = presenting(good + ".AA.AA") }),
+		with(unknown, "J8", func(a *attempt) { a.header = presenting(strings.Repeat(".", 20_000)) }),
+		with(unknown, "J9", func(a *attempt) { a.header = claims(map[string]any{"groups": []string{"system:masters"}}) }),
+		with(unknown, "J9", func(a *attempt) { a.header = claims(map[string]any{"sub": "system:serviceaccount:kube-system:x"}) }),
+		with(unknown, "J12", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"RS256","kid":"unknown"}`, parts[1], parts[2]))
+		}),
+
+		with(ann, "Z", func(a *attempt) {
+			a.method, a.body, a.code, a.verb, a.on = "POST", `{"metadata":{"name":"x"}}`, 201, "create", gadgetNamed("x")
+		}),
+		{row: "Z1", header: claims(map[string]any{"sub": "lister"}), path: gadgetPath + "?watch=1", code: 403, user: "lister", how: "jwt", issuer: g.issuer.URL, verb: "watch"},
+		{row: "Z2", header: claims(map[string]any{"sub": "lister"}), method: "DELETE", code: 403, user: "lister", how: "jwt", issuer: g.issuer.URL, verb: "deletecollection"},
+		with(ann, "Z3", func(a *attempt) {
+			a.path, a.code, a.verb, a.on = gadgetPath+"/x/status", 403, "get", gadgetNamed("x")
+			a.on.Subresource = "status"
+		}),
+		with(ann, "Z8", func(a *attempt) {
+			a.path, a.code, a.on = "/apis/example.dev/v1/gadgets", 403, audit.ObjectReference{APIGroup: "example.dev", APIVersion: "v1", Resource: "gadgets"}
+		}),
+		with(ann, "Z9", func(a *attempt) { a.path, a.code, a.verb, a.on = "/debug/pprof/", 403, "get", none }),
+		{row: "Z11", header: claims(map[string]any{"sub": "mallory"}), path: gadgetPath + "/x", code: 403, user: "mallory", how: "jwt", issuer: g.issuer.URL, verb: "get", on: gadgetNamed("x")},
+		{row: "Z11", header: claims(map[string]any{"sub": "mallory"}), path: gadgetPath + "/y", code: 403, user: "mallory", how: "jwt", issuer: g.issuer.URL, verb: "get", on: gadgetNamed("y")},
+		with(ann, "Z12", func(a *attempt) { a.path, a.code, a.verb, a.on = "/healthz/ping", 403, "get", none }),
+		with(ann, "Z13", func(a *attempt) { a.method, a.code, a.verb = "TRACE", 403, "-" }),
+		with(ann, "Z14", func(a *attempt) { a.header, a.as = append(presenting(goodToken), "Impersonate-User", "carol"), "carol" }),
+		with(ann, "Z14", func(a *attempt) { a.header, a.code = append(presenting(goodToken), "Impersonate-User", "bob"), 403 }),
+		with(ann, "Z14", func(a *attempt) {
+			a.header, a.code = append(presenting(goodToken), "Impersonate-Group", "system:masters"), 400
+		}),
+		with(ann, "Z14", func(a *attempt) {
+			a.header, a.code = append(presenting(goodToken), "Impersonate-User", "carol", "Impersonate-Group", "system:masters"), 403
+		}),
+		with(ann, "H10", func(a *attempt) {
+			a.header = append(presenting(goodToken), "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+			a.method, a.body, a.code, a.verb, a.user, a.how, a.on = "POST", `{"metadata":{"name":"h"}}`, 403, "create", "", "", gadgetNamed("")
+		}),
+		with(ann, "D1", func(a *attempt) {
+			a.header = append(presenting(goodToken), "User-Agent", "a\u2028b")
+		}),
+	}
+	for _, a := range all {
+		t.Run(a.row, func(t *testing.T) { g.try(t, a) })
+	}
+}
