@@ -50,7 +50,7 @@ func (s *Server) buildAdmission() (*admission.Chain, error) {
 		chain = chain.Checked()
 	}
 	s.meters.observePlugins(plugins)
-	return chain.Observed(s.meters.observePlugin), err
+	return chain.Timed(s.meters.observePlugin), err
 }
 
 // resourceOf finds the served resource of a kind.

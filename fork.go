@@ -95,7 +95,7 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 			s.collector.TakeOver(from.collector)
 		}
 		s.backend = b
-		return storage.New(b, storage.WithObserver(s.meters.observeStore)), nil
+		return storage.New(b, storage.WithMonitor(s.meters.observeStore)), nil
 	})
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func (s *Server) storeSize() (int64, bool) {
 }
 
 // observeStore counts a call of the store.
-func (m *meters) observeStore(o storage.Observation) {
+func (m *meters) observeStore(o storage.Call) {
 	op := m.store[o.Op]
 	if op == nil {
 		return
@@ -130,7 +130,7 @@ func (m *meters) observePlugins(plugins []admission.Plugin) {
 }
 
 // observePlugin counts a call of a plugin.
-func (m *meters) observePlugin(o admission.Observation) {
+func (m *meters) observePlugin(o admission.Timing) {
 	step := apiserver.Admit
 	if o.Validating {
 		step = apiserver.Validate

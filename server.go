@@ -136,7 +136,7 @@ func (s *Server) build() error {
 	}
 	s.bundle = join(s.parts)
 	cfg := s.cfg.engine()
-	cfg.Store, cfg.GroupDomain = storage.New(s.backend, storage.WithObserver(s.meters.observeStore)), domain
+	cfg.Store, cfg.GroupDomain = storage.New(s.backend, storage.WithMonitor(s.meters.observeStore)), domain
 	if cfg.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (s *Server) buildAccess() error {
 
 // buildHealth registers the checks that every server has and the configured ones.
 func (s *Server) buildHealth() error {
-	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithObserver(s.meters.health.Observe))
+	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithResult(s.meters.health.Observe))
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),

@@ -18,12 +18,12 @@ import (
 type Chain struct {
 	mutators, validators []member
 	checked              bool
-	observer             func(Observation)
+	observer             func(Timing)
 }
 
-// Observation reports how long one plugin took, or all plugins of a chain that handle a write
+// Timing reports how long one plugin took, or all plugins of a chain that handle a write
 // together.
-type Observation struct {
+type Timing struct {
 	Plugin     string // empty for all of them together
 	Validating bool   // the second pass; the first mutates
 	Operation  Operation
@@ -87,10 +87,10 @@ func (c *Chain) Checked() *Chain {
 	return &out
 }
 
-// Observed returns a chain that reports to o how long its plugins take. o must allow concurrent
+// Timed returns a chain that reports to o how long its plugins take. o must allow concurrent
 // calls and must not block. It receives no report for plugins that do not handle a write or that
 // panic.
-func (c *Chain) Observed(o func(Observation)) *Chain {
+func (c *Chain) Timed(o func(Timing)) *Chain {
 	if c == nil {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (c *Chain) begin() (start time.Time) {
 }
 
 // end reports how long something took.
-func (c *Chain) end(o Observation, err error, start time.Time) {
+func (c *Chain) end(o Timing, err error, start time.Time) {
 	if c.observer != nil {
 		o.Rejected, o.Took = err != nil, time.Since(start)
 		c.observer(o)
@@ -155,7 +155,7 @@ func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, 
 		return r.Object, false, nil
 	}
 	start := c.begin()
-	defer func() { c.end(Observation{Operation: r.Operation}, err, start) }()
+	defer func() { c.end(Timing{Operation: r.Operation}, err, start) }()
 	now, t := *r, r.Target() // the caller's request keeps its object
 	for i := range c.mutators {
 		m := &c.mutators[i]
@@ -181,7 +181,7 @@ func (c *Chain) Validate(ctx context.Context, r *Request) (err error) {
 		return nil
 	}
 	start := c.begin()
-	defer func() { c.end(Observation{Operation: r.Operation, Validating: true}, err, start) }()
+	defer func() { c.end(Timing{Operation: r.Operation, Validating: true}, err, start) }()
 	t := r.Target()
 	for i := range c.validators {
 		if err := c.validators[i].validate(ctx, r, &t, c); err != nil {
@@ -205,7 +205,7 @@ func (m *member) mutate(ctx context.Context, r *Request, t *Target, c *Chain) (o
 	start := c.begin()
 	object, err = m.Mutator.Mutate(ctx, &own)
 	err = m.named(ctx, err)
-	c.end(Observation{Plugin: m.Name, Operation: r.Operation}, err, start)
+	c.end(Timing{Plugin: m.Name, Operation: r.Operation}, err, start)
 	return object, err
 }
 
@@ -221,7 +221,7 @@ func (m *member) validate(ctx context.Context, r *Request, t *Target, c *Chain) 
 	}
 	start := c.begin()
 	err = m.named(ctx, m.Validator.Validate(ctx, &own))
-	c.end(Observation{Plugin: m.Name, Operation: r.Operation, Validating: true}, err, start)
+	c.end(Timing{Plugin: m.Name, Operation: r.Operation, Validating: true}, err, start)
 	return err
 }
 

@@ -294,8 +294,8 @@ func TestObserversSeeThePluginsThatHandleAWrite(t *testing.T) {
 		admission.Plugin{Name: "keep", Mutator: keep}, admission.Plugin{Name: "refuse", Validator: refuse},
 		admission.Plugin{Name: "idle", Mutator: keep, Validator: refuse, Handles: never})
 	require.NoError(t, err)
-	var heard []admission.Observation
-	chain := plain.Observed(func(o admission.Observation) {
+	var heard []admission.Timing
+	chain := plain.Timed(func(o admission.Timing) {
 		require.GreaterOrEqual(t, o.Took, time.Duration(0))
 		o.Took = 0
 		heard = append(heard, o)
@@ -304,11 +304,11 @@ func TestObserversSeeThePluginsThatHandleAWrite(t *testing.T) {
 	_, _, err = chain.Mutate(t.Context(), r)
 	require.NoError(t, err)
 	require.Error(t, chain.Validate(t.Context(), r))
-	require.Equal(t, []admission.Observation{
+	require.Equal(t, []admission.Timing{
 		{Plugin: "keep", Operation: admission.Create},
 		{Operation: admission.Create},
 		{Plugin: "refuse", Validating: true, Operation: admission.Create, Rejected: true},
 		{Validating: true, Operation: admission.Create, Rejected: true},
 	}, heard)
-	require.Nil(t, (*admission.Chain)(nil).Observed(nil))
+	require.Nil(t, (*admission.Chain)(nil).Timed(nil))
 }

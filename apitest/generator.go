@@ -165,13 +165,13 @@ func bound(v any) (int64, bool) {
 func (g *generator) text(s *openapi.Schema) string {
 	at := time.Unix(1700000000+g.rand.Int64N(100000000), g.rand.Int64N(1e6)*1000).UTC()
 	switch {
-	case s.Form == openapi.FormMicroTime:
+	case s.Notation == openapi.NotationMicroTime:
 		return at.Format("2006-01-02T15:04:05.000000Z07:00")
-	case s.Form == openapi.FormTime, s.Format == "date-time", s.Format == "datetime":
+	case s.Notation == openapi.NotationTime, s.Format == "date-time", s.Format == "datetime":
 		return at.Format(time.RFC3339)
-	case s.Form == openapi.FormDuration, s.Format == "duration":
+	case s.Notation == openapi.NotationDuration, s.Format == "duration":
 		return time.Duration(g.rand.IntN(86400) * int(time.Second)).String()
-	case s.Form == openapi.FormBytes, s.Format == "byte":
+	case s.Notation == openapi.NotationBytes, s.Format == "byte":
 		return base64.StdEncoding.EncodeToString([]byte(g.word()))
 	case s.Format == "date":
 		return at.Format(time.DateOnly)

@@ -60,12 +60,12 @@ func formOf(s *openapi.Schema) form {
 func isAnything(s *openapi.Schema) bool { return s.Type == "" && !s.IntOrString }
 
 func textForm(s *openapi.Schema) form {
-	switch s.Form {
-	case openapi.FormTime, openapi.FormMicroTime:
+	switch s.Notation {
+	case openapi.NotationTime, openapi.NotationMicroTime:
 		return formTime
-	case openapi.FormDuration:
+	case openapi.NotationDuration:
 		return formDuration
-	case openapi.FormBytes:
+	case openapi.NotationBytes:
 		return formBytes
 	}
 	switch s.Format {

@@ -48,10 +48,10 @@ func WithTimeout(d time.Duration) Option {
 // /livez. The default is 0. Source: HEALTH-03.
 func WithLivezGrace(d time.Duration) Option { return func(r *Registry) { r.grace = d } }
 
-// WithObserver sets a function that is called with each result of a check that a probe has seen:
+// WithResult sets a function that is called with each result of a check that a probe has seen:
 // the name of the check and that of the endpoint. It must allow concurrent calls. By default,
 // nobody is told.
-func WithObserver(told func(check, endpoint string, passed bool)) Option {
+func WithResult(told func(check, endpoint string, passed bool)) Option {
 	return func(r *Registry) { r.told = told }
 }
 

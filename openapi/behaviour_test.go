@@ -51,10 +51,10 @@ func TestCanonical_Rule8(t *testing.T) {
 		{openapi.Schema{Type: openapi.Number, Format: "double"}, `{"v":0.123456789}`, `{"v":0.123456789}`},
 		{openapi.Schema{IntOrString: true}, `{"v":8.0e1}`, `{"v":80}`},
 		{openapi.Schema{IntOrString: true}, `{"v":"80"}`, `{"v":"80"}`},
-		{openapi.Schema{Type: openapi.String, Form: openapi.FormTime}, `{"v":"2020-01-01T01:02:03.9+01:00"}`, `{"v":"2020-01-01T00:02:03Z"}`},
-		{openapi.Schema{Type: openapi.String, Form: openapi.FormMicroTime}, `{"v":"2020-01-01T00:00:00Z"}`, `{"v":"2020-01-01T00:00:00.000000Z"}`},
-		{openapi.Schema{Type: openapi.String, Form: openapi.FormDuration}, `{"v":"90m"}`, `{"v":"1h30m0s"}`},
-		{openapi.Schema{Type: openapi.String, Form: openapi.FormBytes}, `{"v":"YW\r\nI="}`, `{"v":"YWI="}`},
+		{openapi.Schema{Type: openapi.String, Notation: openapi.NotationTime}, `{"v":"2020-01-01T01:02:03.9+01:00"}`, `{"v":"2020-01-01T00:02:03Z"}`},
+		{openapi.Schema{Type: openapi.String, Notation: openapi.NotationMicroTime}, `{"v":"2020-01-01T00:00:00Z"}`, `{"v":"2020-01-01T00:00:00.000000Z"}`},
+		{openapi.Schema{Type: openapi.String, Notation: openapi.NotationDuration}, `{"v":"90m"}`, `{"v":"1h30m0s"}`},
+		{openapi.Schema{Type: openapi.String, Notation: openapi.NotationBytes}, `{"v":"YW\r\nI="}`, `{"v":"YWI="}`},
 		{openapi.Schema{Type: openapi.String, Format: "date-time"}, `{"v":"2020-01-01T01:00:00+01:00"}`, `{"v":"2020-01-01T01:00:00+01:00"}`},
 		{openapi.Schema{Type: openapi.Array, Items: &integer}, `{"v":[]}`, `{"v":[]}`},
 		{openapi.Schema{Type: openapi.Array, Items: &integer}, `{"v":[1.0,2]}`, `{"v":[1,2]}`},
@@ -520,8 +520,8 @@ func TestFingerprint_ChangesWithMeaning(t *testing.T) {
 		func(s *openapi.Schema) { s.Properties[0].Schema.DefaultValue = "x" },
 		func(s *openapi.Schema) { s.Properties[0].Schema.DefaultValue = "y" },
 		func(s *openapi.Schema) { s.Properties[0].Schema.Nullable = true },
-		func(s *openapi.Schema) { s.Properties[0].Schema.Form = openapi.FormTime },
-		func(s *openapi.Schema) { s.Properties[0].Schema.Form = openapi.FormMicroTime },
+		func(s *openapi.Schema) { s.Properties[0].Schema.Notation = openapi.NotationTime },
+		func(s *openapi.Schema) { s.Properties[0].Schema.Notation = openapi.NotationMicroTime },
 		func(s *openapi.Schema) { s.Properties[1].Schema.Items.Type = openapi.String },
 		func(s *openapi.Schema) { s.Properties[1].Schema.Items.Format = "int32" },
 		func(s *openapi.Schema) { s.PreserveUnknown = true },
@@ -673,6 +673,6 @@ func TestConcurrentUse(t *testing.T) {
 
 // Messages get into audit records. Bytes are the data of secrets.
 func TestA5_D2_BytesAreNotRepeated(t *testing.T) {
-	_, errs := field(t, openapi.Schema{Type: openapi.String, Form: openapi.FormBytes}).Canonical(tree(t, `{"v":"c2VjcmV0!"}`))
+	_, errs := field(t, openapi.Schema{Type: openapi.String, Notation: openapi.NotationBytes}).Canonical(tree(t, `{"v":"c2VjcmV0!"}`))
 	require.Equal(t, []string{`v: Invalid value: "<redacted>": must be standard base64 with padding`}, texts(errs))
 }

@@ -176,7 +176,7 @@ const redacted = "<redacted>"
 
 // unformed returns a scalar without a stored form as messages show it.
 func (s *Schema) unformed(v any) any {
-	if s.Form == FormBytes {
+	if s.Notation == NotationBytes {
 		return redacted
 	}
 	return v
@@ -204,10 +204,10 @@ func (s *Schema) scalarForm(v any) (form any, problem string) {
 	}
 	switch n := v.(type) {
 	case string:
-		if s.Form == "" {
+		if s.Notation == "" {
 			return v, ""
 		}
-		form, err := textForm(s.Form, n)
+		form, err := textForm(s.Notation, n)
 		if err != nil {
 			return v, err.Error()
 		}
@@ -248,18 +248,18 @@ func (s *Schema) numberForm(v any) (form any, problem string) {
 	return form, ""
 }
 
-func textForm(form Form, text string) (string, error) {
+func textForm(form Notation, text string) (string, error) {
 	switch form {
-	case FormTime:
+	case NotationTime:
 		t, err := meta.ParseTime(text)
 		return formatted(text, t.AppendFormatted), err
-	case FormMicroTime:
+	case NotationMicroTime:
 		t, err := meta.ParseMicroTime(text)
 		return formatted(text, t.AppendFormatted), err
-	case FormDuration:
+	case NotationDuration:
 		d, err := meta.ParseDuration(text)
 		return d.String(), err
-	case FormBytes:
+	case NotationBytes:
 		return bytesForm(text)
 	}
 	return text, nil

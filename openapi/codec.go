@@ -12,7 +12,7 @@ import (
 
 // codec converts scalars to the form in which a Go type's own JSON methods write them. For example,
 // the quantity "1000m" becomes "1", because its type writes "1". Conversion is a round trip through
-// the Go type, so it costs more than a Form.
+// the Go type, so it costs more than a Notation.
 type codec struct {
 	name   string
 	goType reflect.Type

@@ -67,7 +67,7 @@ func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []b
 	if s.Type == Integer || s.Type == Number {
 		width = s.Format // formats of strings only affect validation
 	}
-	dst = appendWords(dst, "{", string(s.Type), width, string(s.Form), codecName)
+	dst = appendWords(dst, "{", string(s.Type), width, string(s.Notation), codecName)
 	for _, flag := range []bool{s.Nullable, s.PreserveUnknown, s.EmbeddedObject, s.IntOrString, s.OrNumber} {
 		dst = appendWords(dst, strconv.FormatBool(flag))
 	}

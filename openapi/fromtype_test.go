@@ -152,8 +152,8 @@ func describe(s *openapi.Schema) string {
 	if s.Format != "" {
 		words = append(words, s.Format)
 	}
-	if s.Form != "" {
-		words = append(words, string(s.Form))
+	if s.Notation != "" {
+		words = append(words, string(s.Notation))
 	}
 	if s.Minimum != nil || s.Maximum != nil {
 		words = append(words, fmt.Sprintf("%v..%v", s.Minimum, s.Maximum))

@@ -269,7 +269,7 @@ func (r *goReader) tagged(s *Schema, tags fieldTags, at place) (*Schema, error) 
 // JSON methods, as in encoding/json.
 func (r *goReader) listSchema(t reflect.Type, at place) (*Schema, error) {
 	if t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8 && !has(t.Elem(), jsonMarshaler) && !has(t.Elem(), textMarshaler) {
-		return &Schema{Type: String, Format: "byte", Form: FormBytes}, nil
+		return &Schema{Type: String, Format: "byte", Notation: NotationBytes}, nil
 	}
 	items, err := r.schema(t.Elem(), at.item())
 	if err != nil {

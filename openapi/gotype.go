@@ -132,11 +132,11 @@ func (s *Schema) mustReady(at place) (*Schema, error) {
 func knownType(t reflect.Type) *Schema {
 	switch t {
 	case reflect.TypeFor[meta.Time]():
-		return &Schema{Type: String, Format: "date-time", Form: FormTime}
+		return &Schema{Type: String, Format: "date-time", Notation: NotationTime}
 	case reflect.TypeFor[meta.MicroTime]():
-		return &Schema{Type: String, Format: "date-time", Form: FormMicroTime}
+		return &Schema{Type: String, Format: "date-time", Notation: NotationMicroTime}
 	case reflect.TypeFor[meta.Duration]():
-		return &Schema{Type: String, Form: FormDuration}
+		return &Schema{Type: String, Notation: NotationDuration}
 	case reflect.TypeFor[meta.RawJSON]():
 		return &Schema{PreserveUnknown: true}
 	case reflect.TypeFor[time.Time]():

@@ -72,7 +72,7 @@ func built(s *Schema) *Schema {
 func text(description string) *Schema { return &Schema{Type: String, Description: description} }
 
 func timestamp(description string) *Schema {
-	return &Schema{Type: String, Format: "date-time", Form: FormTime, Description: description}
+	return &Schema{Type: String, Format: "date-time", Notation: NotationTime, Description: description}
 }
 
 func stringMap(description string) *Schema {

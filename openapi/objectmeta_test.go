@@ -41,7 +41,7 @@ func sameShape(t *testing.T, path string, want, got *openapi.Schema) {
 	}
 	require.Equal(t, want.Type, got.Type, path)
 	require.Equal(t, want.Format, got.Format, path)
-	require.Equal(t, want.Form, got.Form, path)
+	require.Equal(t, want.Notation, got.Notation, path)
 	require.Equal(t, want.PatchStrategy, got.PatchStrategy, path)
 	require.Equal(t, want.PatchMergeKey, got.PatchMergeKey, path)
 	require.ElementsMatch(t, want.Required, got.Required, path)

@@ -39,16 +39,16 @@ const (
 	MapAtomic   MapType = "atomic"   // replaced as a whole
 )
 
-// Form selects the stored form of a string that can be written in several ways. Go types with their
-// own JSON methods do not need a Form: values are stored as those methods write them.
-type Form string
+// Notation selects the stored form of a string that can be written in several ways. Go types with their
+// own JSON methods do not need a Notation: values are stored as those methods write them.
+type Notation string
 
 // The forms of strings.
 const (
-	FormTime      Form = "time"      // RFC 3339 in UTC to the second, see meta.Time
-	FormMicroTime Form = "microtime" // RFC 3339 in UTC to the microsecond, see meta.MicroTime
-	FormDuration  Form = "duration"  // as Go writes durations, see meta.Duration
-	FormBytes     Form = "bytes"     // standard base64 with padding
+	NotationTime      Notation = "time"      // RFC 3339 in UTC to the second, see meta.Time
+	NotationMicroTime Notation = "microtime" // RFC 3339 in UTC to the microsecond, see meta.MicroTime
+	NotationDuration  Notation = "duration"  // as Go writes durations, see meta.Duration
+	NotationBytes     Notation = "bytes"     // standard base64 with padding
 )
 
 // Property is a named field of an object.
@@ -79,7 +79,7 @@ type ColumnTag struct {
 type Schema struct {
 	Type        Type
 	Format      string // an OpenAPI format; see Formats for those that are checked
-	Form        Form
+	Notation    Notation
 	Description string
 	Deprecated  bool
 
@@ -224,7 +224,7 @@ func (s *Schema) Columns() []Column {
 			Priority: field.Column.Priority, Path: slices.Clone(path),
 		}
 		switch {
-		case field.Form == FormTime || field.Form == FormMicroTime || field.Format == "date-time":
+		case field.Notation == NotationTime || field.Notation == NotationMicroTime || field.Format == "date-time":
 			c.Type, c.Format = "date", ""
 		case c.Type == "":
 			c.Type = string(String)

@@ -165,7 +165,7 @@ func (s *Schema) validateEmbeds(w *walk, v any) {
 
 // checksForm reports whether a scalar of the right type can still be malformed.
 func (s *Schema) checksForm() bool {
-	return s.codec != nil || s.Form != "" || s.Type == Integer && s.Format == "int32" || s.Type == Number && s.Format == "float"
+	return s.codec != nil || s.Notation != "" || s.Type == Integer && s.Format == "int32" || s.Type == Number && s.Format == "float"
 }
 
 // validateEnum looks the value up in the index if there is one, and otherwise compares it with each

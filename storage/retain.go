@@ -15,7 +15,7 @@ import (
 //
 // Retain blocks until ctx ends, then returns nil. It returns an error if a duration is not above 0
 // (ErrInvalid) or the store is closed (ErrClosed). It retries after other failures, which an
-// Observer sees. Several processes, or several tenants of one backend, may run it at once; the
+// Monitor sees. Several processes, or several tenants of one backend, may run it at once; the
 // shortest window applies. Source: STORE-05.
 func (s *Store) Retain(ctx context.Context, window, every time.Duration) error {
 	if window <= 0 || every <= 0 {

@@ -129,7 +129,7 @@ func TestRetainTriesAgainAfterAFailure(t *testing.T) {
 		c := &counting{Backend: memory.New()}
 		c.fails.Store(true)
 		var observed int
-		s := storage.New(c, storage.WithObserver(func(o storage.Observation) {
+		s := storage.New(c, storage.WithMonitor(func(o storage.Call) {
 			if o.Op == "compact" && o.Err != nil {
 				observed++
 			}

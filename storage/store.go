@@ -10,13 +10,13 @@ import (
 )
 
 // Store wraps a [Backend] for the rest of kindwright. It checks arguments, wraps every error once
-// in [*Error], rejects a commit with two changes of one resource and calls an [Observer]. It has the
+// in [*Error], rejects a commit with two changes of one resource and calls an [Monitor]. It has the
 // methods of Backend with the same promises, so it is itself a Backend. It has no state of its own and
 // is as concurrent as the backend.
 type Store struct {
 	backend Backend
 	limits  Limits
-	observe Observer
+	monitor Monitor
 }
 
 var (
@@ -27,18 +27,18 @@ var (
 // Option configures a [Store]. A nil Option is ignored.
 type Option func(*Store)
 
-// WithObserver sets an observer for all calls. By default, and for nil, there is none.
-func WithObserver(o Observer) Option {
+// WithMonitor sets an observer for all calls. By default, and for nil, there is none.
+func WithMonitor(o Monitor) Option {
 	return func(s *Store) {
 		if o != nil {
-			s.observe = o
+			s.monitor = o
 		}
 	}
 }
 
 // New returns a Store over b. It reads b's limits once and starts nothing.
 func New(b Backend, opts ...Option) *Store {
-	s := &Store{backend: b, limits: b.Limits(), observe: func(Observation) {}}
+	s := &Store{backend: b, limits: b.Limits(), monitor: func(Call) {}}
 	for _, o := range opts {
 		if o != nil {
 			o(s)
@@ -66,7 +66,7 @@ func (s *Store) Get(ctx context.Context, key string) (Record, error) {
 	if err == nil {
 		records = 1
 	}
-	s.observe(Observation{"get", time.Since(start), records, len(r.Value), err})
+	s.monitor(Call{"get", time.Since(start), records, len(r.Value), err})
 	return r, err
 }
 
@@ -84,7 +84,7 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 	for i := range p.Records {
 		n += len(p.Records[i].Value)
 	}
-	s.observe(Observation{"list", time.Since(start), len(p.Records), n, err})
+	s.monitor(Call{"list", time.Since(start), len(p.Records), n, err})
 	return p, err
 }
 
@@ -112,7 +112,7 @@ func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	for i := range ops {
 		n += len(ops[i].Value)
 	}
-	s.observe(Observation{"commit", time.Since(start), len(ops), n, err})
+	s.monitor(Call{"commit", time.Since(start), len(ops), n, err})
 	return rev, err
 }
 
@@ -123,7 +123,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.S
 		start := time.Now()
 		var records, bytes int
 		var end error
-		defer func() { s.observe(Observation{"watch", time.Since(start), records, bytes, end}) }()
+		defer func() { s.monitor(Call{"watch", time.Since(start), records, bytes, end}) }()
 		if err := checkPrefix(prefix); err != nil {
 			end = wrap("watch", prefix, after, err)
 			yield(Batch{}, end)
@@ -151,7 +151,7 @@ func (s *Store) Revision(ctx context.Context) (Revision, error) {
 	start := time.Now()
 	rev, err := s.backend.Revision(ctx)
 	err = wrap("revision", "", 0, err)
-	s.observe(Observation{"revision", time.Since(start), 0, 0, err})
+	s.monitor(Call{"revision", time.Since(start), 0, 0, err})
 	return rev, err
 }
 
@@ -159,7 +159,7 @@ func (s *Store) Revision(ctx context.Context) (Revision, error) {
 func (s *Store) Compact(ctx context.Context, at Revision) error {
 	start := time.Now()
 	err := wrap("compact", "", at, s.backend.Compact(ctx, at))
-	s.observe(Observation{"compact", time.Since(start), 0, 0, err})
+	s.monitor(Call{"compact", time.Since(start), 0, 0, err})
 	return err
 }
 
@@ -167,7 +167,7 @@ func (s *Store) Compact(ctx context.Context, at Revision) error {
 func (s *Store) Close() error {
 	start := time.Now()
 	err := wrap("close", "", 0, s.backend.Close())
-	s.observe(Observation{"close", time.Since(start), 0, 0, err})
+	s.monitor(Call{"close", time.Since(start), 0, 0, err})
 	return err
 }
 

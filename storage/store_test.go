@@ -187,8 +187,8 @@ func TestExpectHolds(t *testing.T) {
 }
 
 func TestTheObserverIsToldOfEveryCall(t *testing.T) {
-	var told []storage.Observation
-	s := storage.New(memory.New(memory.WithFirstRevision(100)), nil, storage.WithObserver(func(o storage.Observation) {
+	var told []storage.Call
+	s := storage.New(memory.New(memory.WithFirstRevision(100)), nil, storage.WithMonitor(func(o storage.Call) {
 		o.Took = 0 // real time
 		told = append(told, o)
 	}))
@@ -208,7 +208,7 @@ func TestTheObserverIsToldOfEveryCall(t *testing.T) {
 	}
 	_ = s.Compact(ctx, 101)
 	_ = s.Close()
-	require.Equal(t, []storage.Observation{
+	require.Equal(t, []storage.Call{
 		{Op: "commit", Records: 2, Bytes: 4},
 		{Op: "get", Records: 1, Bytes: 4},
 		{Op: "get", Err: missing},

@@ -15,8 +15,8 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Config describes one kind to a [Dispatcher].
-type Config struct {
+// CacheConfig describes one kind to a [Dispatcher].
+type CacheConfig struct {
 	// StorageName is the segment of the storage keys under which the kind's objects are stored.
 	// Required.
 	StorageName string
@@ -64,12 +64,12 @@ const (
 	defaultMaxPinNodes = 16384
 )
 
-func (c *Config) check() error {
+func (c *CacheConfig) check() error {
 	if c.StorageName == "" {
-		return errors.New("watch: Config.StorageName is empty")
+		return errors.New("watch: CacheConfig.StorageName is empty")
 	}
 	if c.Decode == nil {
-		return fmt.Errorf("watch: Config.Decode of %s is nil", c.StorageName)
+		return fmt.Errorf("watch: CacheConfig.Decode of %s is nil", c.StorageName)
 	}
 	names := slices.Clone(c.Fields)
 	c.Fields, c.names = names, &names
@@ -94,7 +94,7 @@ func (c *Config) check() error {
 // Reads never block and never fail: they show the newest state that the cache has. For a guarantee
 // beyond that, first call [Cache.Fresh] or [Cache.WaitFor].
 type Cache struct {
-	config     Config
+	config     CacheConfig
 	prefix     string
 	dispatcher *Dispatcher
 
@@ -124,7 +124,7 @@ type Cache struct {
 	pins     pins
 }
 
-func newCache(d *Dispatcher, config Config) *Cache {
+func newCache(d *Dispatcher, config CacheConfig) *Cache {
 	return &Cache{
 		config:     config,
 		prefix:     storage.ResourcePrefix(config.StorageName),
@@ -312,7 +312,7 @@ func (c *Cache) held(revision storage.Revision) (*Snapshot, error) {
 }
 
 // Pin keeps a snapshot for later calls of [Cache.SnapshotAt] with its revision, within the limits
-// of [Config]. Pin the snapshot of a list's first page if there are more pages. Snapshots that read
+// of [CacheConfig]. Pin the snapshot of a list's first page if there are more pages. Snapshots that read
 // the store cannot be pinned.
 func (c *Cache) Pin(s *Snapshot) {
 	if s.cache != c || s.tree == nil {

@@ -122,7 +122,7 @@ func TestSnapshotStaysAsItWas(t *testing.T) {
 // What the cache has forgotten is not counted: that would mean to read all of it.
 func TestACountOfTheDistantPastIsUnknown(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 4000 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 4000 })
 		w.put(widget{Namespace: "a", Name: "first"})
 		w.settle()
 		then := w.cache.Revision()

@@ -90,9 +90,9 @@ func (d *Dispatcher) Ready() error {
 // Add lists a kind and returns its live view. It works before, during and without Run. Commits
 // during the call are neither lost nor shown twice.
 //
-// The error is an invalid Config, a storage name in use, a *[DecodeError], an error of the store or
+// The error is an invalid CacheConfig, a storage name in use, a *[DecodeError], an error of the store or
 // the context, or [ErrEnded].
-func (d *Dispatcher) Add(ctx context.Context, config Config) (*Cache, error) {
+func (d *Dispatcher) Add(ctx context.Context, config CacheConfig) (*Cache, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}

@@ -24,9 +24,9 @@ import (
 func TestConfigIsChecked(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.dispatcher.Add(t.Context(), watch.Config{Decode: decode})
+		_, err := w.dispatcher.Add(t.Context(), watch.CacheConfig{Decode: decode})
 		require.ErrorContains(t, err, "StorageName")
-		_, err = w.dispatcher.Add(t.Context(), watch.Config{StorageName: "x"})
+		_, err = w.dispatcher.Add(t.Context(), watch.CacheConfig{StorageName: "x"})
 		require.ErrorContains(t, err, "Decode of x")
 		_, err = w.dispatcher.Add(t.Context(), config("widgets"))
 		require.ErrorContains(t, err, `"widgets" is in use`)

@@ -37,7 +37,7 @@ type Facts struct {
 	Name      string
 	UID       meta.UID
 	Labels    meta.LabelSet
-	Fields    []string   // values of the kind's declared fields, in the order of [Config].Fields
+	Fields    []string   // values of the kind's declared fields, in the order of [CacheConfig].Fields
 	Owners    []meta.UID // uids of the owner references
 	Created   time.Time  // UTC, to the second
 	Deleted   *time.Time // the deletion timestamp, or nil

@@ -30,7 +30,7 @@ func (e *DecodeError) Error() string {
 	return fmt.Sprintf("watch: record %q of %s at revision %s cannot be decoded: %v", e.Key, e.StorageName, e.Revision, e.Err)
 }
 
-// Unwrap returns the error of Config.Decode.
+// Unwrap returns the error of CacheConfig.Decode.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 func errLost(storageName string) error {

@@ -20,7 +20,7 @@ func Example() {
 	ended := make(chan error, 1)
 	go func() { ended <- dispatcher.Run(ctx) }()
 
-	boats, err := dispatcher.Add(ctx, watch.Config{
+	boats, err := dispatcher.Add(ctx, watch.CacheConfig{
 		StorageName: "boats",
 		Decode: func(r storage.Record) (*watch.Entry, error) {
 			// The engine reads this from the stored JSON; a boat's record is its name.

@@ -16,7 +16,7 @@ type ForkRequest struct {
 
 	// Configs describe the kinds that the fork takes over. Kinds that are unknown or still being
 	// added are left out.
-	Configs []Config
+	Configs []CacheConfig
 }
 
 // Fork returns a dispatcher that continues from the state of d, with copies of its caches by
@@ -25,7 +25,7 @@ type ForkRequest struct {
 // makes the fork follow its own store.
 //
 // The two do not share anything that blocks, so the fork may live in another synctest bubble. The
-// error is an invalid [Config], an error of Store, or [ErrEnded]. A dispatcher that has never been
+// error is an invalid [CacheConfig], an error of Store, or [ErrEnded]. A dispatcher that has never been
 // live cannot be forked.
 func (d *Dispatcher) Fork(r ForkRequest, opts ...Option) (*Dispatcher, map[string]*Cache, error) {
 	for i := range r.Configs {
@@ -62,7 +62,7 @@ func (d *Dispatcher) Fork(r ForkRequest, opts ...Option) (*Dispatcher, map[strin
 
 // fork copies the cache for a dispatcher that has published the same revision. The caller holds the
 // lock of the original dispatcher, so that no change is applied in the meantime.
-func (c *Cache) fork(d *Dispatcher, config Config) *Cache {
+func (c *Cache) fork(d *Dispatcher, config CacheConfig) *Cache {
 	f := newCache(d, config)
 	f.loading, f.byKey = nil, nil // get works without an index
 	c.mu.Lock()

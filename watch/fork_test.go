@@ -18,7 +18,7 @@ import (
 )
 
 // fork makes another world of a copy of the store, whose kind "widgets" is not started yet.
-func (w *world) fork(change ...func(*watch.Config)) *world {
+func (w *world) fork(change ...func(*watch.CacheConfig)) *world {
 	w.t.Helper()
 	f := &world{t: w.t, now: map[string]*watch.Entry{}}
 	cfg := config("widgets")
@@ -35,7 +35,7 @@ func (w *world) fork(change ...func(*watch.Config)) *world {
 			f.store = storage.New(f.backend)
 			return f.store, nil
 		},
-		Configs: []watch.Config{cfg, config("unknown")},
+		Configs: []watch.CacheConfig{cfg, config("unknown")},
 	})
 	require.NoError(w.t, err)
 	require.Len(w.t, caches, 1)
@@ -47,7 +47,7 @@ func (w *world) fork(change ...func(*watch.Config)) *world {
 func TestAForkDecodesAndListsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var decoded atomic.Int64
-		counting := func(c *watch.Config) {
+		counting := func(c *watch.CacheConfig) {
 			c.Decode = func(r storage.Record) (*watch.Entry, error) {
 				decoded.Add(1)
 				return decode(r)
@@ -98,7 +98,7 @@ func TestAForkGoesOnWhereItsDispatcherWasNotTheStore(t *testing.T) {
 // What the parent's log lets go of was lent to the fork.
 func TestTheLogOfAForkOutlivesThatOfItsParent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		small := func(c *watch.Config) { c.LogBytes = 4000 }
+		small := func(c *watch.CacheConfig) { c.LogBytes = 4000 }
 		w := newWorld(t, small)
 		var want []string
 		for i := range 20 {
@@ -179,7 +179,7 @@ func TestWhatCannotBeForked(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { _ = d.Run(ctx) })
 		require.NoError(t, d.AwaitLive(t.Context()))
-		_, _, err = d.Fork(watch.ForkRequest{Store: same, Configs: []watch.Config{{}}})
+		_, _, err = d.Fork(watch.ForkRequest{Store: same, Configs: []watch.CacheConfig{{}}})
 		require.ErrorContains(t, err, "StorageName")
 		broken := errors.New("no memory")
 		_, _, err = d.Fork(watch.ForkRequest{Store: func(storage.Revision) (*storage.Store, error) { return nil, broken }})

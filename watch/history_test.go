@@ -178,7 +178,7 @@ func newStorm(t *testing.T, now weather, seed uint64) *storm {
 		under, err = bbolt.Open(filepath.Join(t.TempDir(), "store.db"))
 		require.NoError(t, err)
 	}
-	s := &storm{world: newWorldOver(t, under, func(c *watch.Config) { c.LogBytes = now.logBytes })}
+	s := &storm{world: newWorldOver(t, under, func(c *watch.CacheConfig) { c.LogBytes = now.logBytes })}
 	if now.flaky {
 		var mu sync.Mutex
 		random := rand.New(rand.NewPCG(seed, 99))

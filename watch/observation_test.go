@@ -176,7 +176,7 @@ func TestObserversOfAForkAreToldWhatItTookOver(t *testing.T) {
 		rev := w.put(widget{Namespace: "a", Name: "n1"})
 		require.NoError(t, w.cache.WaitFor(t.Context(), rev))
 		f, _, err := w.dispatcher.Fork(watch.ForkRequest{
-			Store: func(storage.Revision) (*storage.Store, error) { return w.store, nil }, Configs: []watch.Config{config("widgets")},
+			Store: func(storage.Revision) (*storage.Store, error) { return w.store, nil }, Configs: []watch.CacheConfig{config("widgets")},
 		})
 		require.NoError(t, err)
 		n := &register{}

@@ -12,9 +12,9 @@ type Replacement struct {
 	cache      *Cache
 }
 
-// Replace lists a kind that is there already once more, as another Config describes it. Errors are those of [Dispatcher.Add];
+// Replace lists a kind that is there already once more, as another CacheConfig describes it. Errors are those of [Dispatcher.Add];
 // one replacement of a kind can be under way at a time.
-func (d *Dispatcher) Replace(ctx context.Context, config Config) (*Replacement, error) {
+func (d *Dispatcher) Replace(ctx context.Context, config CacheConfig) (*Replacement, error) {
 	if err := config.check(); err != nil {
 		return nil, err
 	}

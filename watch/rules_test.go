@@ -133,7 +133,7 @@ func TestRule04_AcknowledgedMeansPublishedWhole(t *testing.T) {
 func TestRule10_EdgesAcross999And1000(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, logBytes := range []int{0, 1} {
-			w := newWorldOver(t, memory.New(memory.WithFirstRevision(997)), func(c *watch.Config) { c.LogBytes = logBytes })
+			w := newWorldOver(t, memory.New(memory.WithFirstRevision(997)), func(c *watch.CacheConfig) { c.LogBytes = logBytes })
 			selected := w.watch(watch.Filter{Labels: labels(t, "app=x")}, 0)
 			all := w.watch(watch.Filter{}, 0)
 			x := map[string]string{"app": "x"}
@@ -179,7 +179,7 @@ func frames(t *testing.T, c *watch.Cursor, n int) []string {
 }
 
 // tiny is a log of about a hundred small changes.
-func tiny(c *watch.Config) { c.LogBytes = 100 * 1000 }
+func tiny(c *watch.CacheConfig) { c.LogBytes = 100 * 1000 }
 
 func TestRule12_AParkedWatcherIsNeverOvertaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestRule12_ForeignWritesWakeNobody(t *testing.T) {
 // it, it goes on.
 func TestRule12_AStoredPositionThatIsTrimmed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 1 })
 		lucky, unlucky := w.watch(watch.Filter{Name: "mine"}, 0), w.watch(watch.Filter{Name: "mine"}, 0)
 		nothing(t, lucky)
 		nothing(t, unlucky)
@@ -281,7 +281,7 @@ func TestRule12_AStoredPositionThatIsTrimmed(t *testing.T) {
 // the same, and its first event is an edge, which needs the state before it.
 func TestRule13_ResumeFromHistoryOverARestart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 << 20 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 1 << 20 })
 		retain, stop := context.WithCancel(t.Context())
 		kept := make(chan error, 1)
 		go func() { kept <- w.store.Retain(retain, 5*time.Minute, 10*time.Second) }()
@@ -367,7 +367,7 @@ func TestRule13_ResumeFromAReopenedStore(t *testing.T) {
 
 func TestRule13_TheLogIsBoundedByAge(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogAge = time.Minute })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogAge = time.Minute })
 		from := w.cache.Revision()
 		first := w.put(widget{Namespace: "a", Name: "n"})
 		w.settle()
@@ -393,7 +393,7 @@ func TestRule13_TheLogIsBoundedByAge(t *testing.T) {
 // An error of the store while history is read ends nothing: the cursor is where it was.
 func TestRule13_HistoryGoesOnAfterAnError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 1 })
 		c := w.watch(watch.Filter{}, 0)
 		var want, got []string
 		for i := range 20 {
@@ -419,7 +419,7 @@ func TestRule13_HistoryGoesOnAfterAnError(t *testing.T) {
 
 func TestRule14_InterleavedPagers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.MaxPins = 1000; c.MaxPinNodes = 1 << 20 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.MaxPins = 1000; c.MaxPinNodes = 1 << 20 })
 		for i := range 40 {
 			w.put(widget{Namespace: "a", Name: fmt.Sprintf("n%02d", i)})
 		}
@@ -472,12 +472,12 @@ func TestRule14_InterleavedPagers(t *testing.T) {
 func TestRule14_PinsAreBounded(t *testing.T) {
 	for _, bound := range []struct {
 		name   string
-		change func(*watch.Config)
+		change func(*watch.CacheConfig)
 	}{
-		{"by count", func(c *watch.Config) { c.MaxPins = 3 }},
-		{"by nodes", func(c *watch.Config) { c.MaxPinNodes = 6 }},
-		{"by age", func(c *watch.Config) { c.LogAge = 3 * time.Second }},
-		{"to none", func(c *watch.Config) { c.MaxPins = -1 }},
+		{"by count", func(c *watch.CacheConfig) { c.MaxPins = 3 }},
+		{"by nodes", func(c *watch.CacheConfig) { c.MaxPinNodes = 6 }},
+		{"by age", func(c *watch.CacheConfig) { c.LogAge = 3 * time.Second }},
+		{"to none", func(c *watch.CacheConfig) { c.MaxPins = -1 }},
 	} {
 		t.Run(bound.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -517,7 +517,7 @@ func TestRule14_PinsAreBounded(t *testing.T) {
 // go.
 func TestRule17_NothingButAddedBeforeTheMark(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
+		w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 1 })
 		for i := range 200 {
 			w.put(widget{Namespace: "a", Name: fmt.Sprintf("n%03d", i)})
 		}
@@ -565,7 +565,7 @@ func TestRule17_ExpiredInsteadOfTheMark(t *testing.T) {
 	for _, history := range []string{"kept", "compacted"} {
 		t.Run(history, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				w := newWorld(t, func(c *watch.Config) { c.LogBytes = 1 })
+				w := newWorld(t, func(c *watch.CacheConfig) { c.LogBytes = 1 })
 				for i := range 10 {
 					w.put(widget{Namespace: "a", Name: fmt.Sprint("n", i)})
 				}

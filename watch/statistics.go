@@ -10,7 +10,7 @@ type Statistics struct {
 	Watchers int              // open cursors
 	Changes  int              // in the log
 
-	// LogBytes is the approximate memory that only the log keeps alive: at most [Config].LogBytes,
+	// LogBytes is the approximate memory that only the log keeps alive: at most [CacheConfig].LogBytes,
 	// or the newest change.
 	LogBytes int
 

@@ -75,8 +75,8 @@ func decode(r storage.Record) (*watch.Entry, error) {
 	}), nil
 }
 
-func config(storageName string) watch.Config {
-	return watch.Config{StorageName: storageName, Fields: []string{"spec.color"}, Decode: decode}
+func config(storageName string) watch.CacheConfig {
+	return watch.CacheConfig{StorageName: storageName, Fields: []string{"spec.color"}, Decode: decode}
 }
 
 // world is a store, a dispatcher that follows it, and a model of one kind, "widgets", in it.
@@ -93,11 +93,11 @@ type world struct {
 }
 
 // newWorld starts a world that ends with the test. Call it in a bubble.
-func newWorld(t *testing.T, change ...func(*watch.Config)) *world {
+func newWorld(t *testing.T, change ...func(*watch.CacheConfig)) *world {
 	return newWorldOver(t, memory.New(memory.WithFirstRevision(100)), change...)
 }
 
-func newWorldOver(t *testing.T, under storage.Backend, change ...func(*watch.Config)) *world {
+func newWorldOver(t *testing.T, under storage.Backend, change ...func(*watch.CacheConfig)) *world {
 	w := &world{t: t, backend: &backend{Backend: under}, now: make(map[string]*watch.Entry)}
 	w.store = storage.New(w.backend)
 	w.dispatcher = watch.NewDispatcher(w.store)

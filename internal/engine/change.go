@@ -529,8 +529,8 @@ func (s *Served) selectable() []string {
 }
 
 // cacheConfig describes a resource to the dispatcher.
-func (e *Engine) cacheConfig(s *Served) watch.Config {
-	return watch.Config{
+func (e *Engine) cacheConfig(s *Served) watch.CacheConfig {
+	return watch.CacheConfig{
 		StorageName: s.Kind.StorageName,
 		Fields:      s.selectable(),
 		LogAge:      e.cfg.History,

@@ -36,7 +36,7 @@ type Config struct {
 	History time.Duration
 
 	// LogBytes limits the memory that keeps the changes of each resource for watches; see
-	// watch.Config.
+	// watch.CacheConfig.
 	LogBytes int
 
 	// ResetByEmptyList lets an update with an empty managedFields list reset the owners of all

@@ -2,8 +2,8 @@ package storage
 
 import "time"
 
-// Observation describes one finished call on a [Store], for metrics and logs.
-type Observation struct {
+// Call describes one finished call on a [Store], for metrics and logs.
+type Call struct {
 	Op      string        // as in Error.Op
 	Took    time.Duration // wall time; of a watch, how long it ran
 	Records int           // records read, operations committed, or changes watched
@@ -11,6 +11,6 @@ type Observation struct {
 	Err     error         // the caller's error: nil or *Error; nil for a watch that the caller ended
 }
 
-// Observer receives every finished call on a Store, in the goroutine that made it. It must not
+// Monitor receives every finished call on a Store, in the goroutine that made it. It must not
 // block and must be safe for concurrent use.
-type Observer func(Observation)
+type Monitor func(Call)
