@@ -87,11 +87,14 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(c.prices.Regex(pattern, text))
 	}
 	switch function {
-	case "ip", "check":
-		if function == "check" {
-			return fixed(authorizationCost)
-		}
+	case "ip":
 		return fixed(1)
+	case "check":
+		return fixed(authorizationCost)
+	case "fieldSelector", "labelSelector":
+		if len(args) > 1 {
+			return fixed(selectorCost(checker.FixedSizeEstimate(sizeOf(args[1]))).Max)
+		}
 	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf":
 		return fixed(traversal(args[0]))
 	case "startsWith", "endsWith":
@@ -117,6 +120,13 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(1)
 	}
 	return nil
+}
+
+// selectorCost is what it costs to read a selector of some length. The shortest requirement has two
+// characters, and each takes an object with a list.
+func selectorCost(length checker.SizeEstimate) checker.CostEstimate {
+	requirements := length.MultiplyByCostFactor(0.5).MultiplyByCostFactor(common.ListCreateBaseCost + common.StructCreateBaseCost)
+	return checker.FixedCostEstimate(common.ListCreateBaseCost).Add(length.MultiplyByCostFactor(perCharacter)).Add(requirements)
 }
 
 func containsCost(function, overload string, args []ref.Val) uint64 {
@@ -192,6 +202,10 @@ func (c *costs) EstimateCallCost(function, overload string, target *checker.AstN
 		return fixed(1)
 	case "check":
 		return fixed(authorizationCost)
+	case "fieldSelector", "labelSelector":
+		if len(args) == 1 {
+			return &checker.CallEstimate{CostEstimate: selectorCost(c.size(args[0]))}
+		}
 	case "isSorted", "sum", "max", "min", "indexOf", "lastIndexOf":
 		if target != nil {
 			return c.estimateTraversal(*target)

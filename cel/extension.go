@@ -13,7 +13,7 @@ import (
 type extension[T any] struct {
 	is    *types.Type
 	data  T
-	equal func(a, b T) bool
+	equal func(a, b T) bool // nil if no values are equal
 }
 
 func (e *extension[T]) ConvertToNative(t reflect.Type) (any, error) {
@@ -34,7 +34,7 @@ func (e *extension[T]) ConvertToType(t ref.Type) ref.Val {
 }
 
 func (e *extension[T]) Equal(other ref.Val) ref.Val {
-	if o, ok := other.(*extension[T]); ok {
+	if o, ok := other.(*extension[T]); ok && e.equal != nil {
 		return types.Bool(e.equal(e.data, o.data))
 	}
 	return types.MaybeNoSuchOverloadErr(other)

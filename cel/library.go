@@ -39,6 +39,7 @@ func libraries() []library {
 			celgo.CrossTypeNumericComparisons(true),
 			celgo.OptionalTypes(celgo.OptionalTypesVersion(optionalVersion)),
 		}},
+		{since: 27, options: authorizerLibrary()},
 		{since: 28, options: quantityLibrary()},
 		{until: 29, options: []celgo.EnvOption{ext.Strings(ext.StringsVersion(0))}},
 		{since: 29, options: []celgo.EnvOption{
@@ -53,6 +54,7 @@ func libraries() []library {
 		}},
 		{since: 30, options: networkLibrary()},
 		{since: 31, options: formatLibrary()},
+		{since: 31, options: selectorLibrary()},
 		{since: 32, options: []celgo.EnvOption{ext.TwoVarComprehensions(ext.TwoVarComprehensionsVersion(twoVarVersion))}},
 		{since: 33, options: semverLibrary()},
 		{since: 34, options: []celgo.EnvOption{ext.Lists(ext.ListsVersion(listsVersion))}},
