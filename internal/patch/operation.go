@@ -3,7 +3,6 @@ package patch
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -28,6 +27,15 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
+	patched, err := o.run(operations, original)
+	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
+		return nil, o.invalid(clip.Text(err.Error(), maxShown))
+	}
+	return patched, err
+}
+
+// run applies operations. An error that is not a *status.Error says which operation does not fit.
+func (o *Options) run(operations []operation, original map[string]any) (map[string]any, error) {
 	document, err := json.AppendTree(nil, original)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("encoding the object to patch: %w", err))
@@ -36,14 +44,11 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 		return nil, err
 	}
 	patched, err := o.apply(operations, document)
+	if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
+		return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
+	}
 	if err != nil {
-		if status.CodeOf(err) != http.StatusInternalServerError {
-			return nil, err
-		}
-		if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
-			return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
-		}
-		return nil, o.invalid(clip.Text(err.Error(), maxShown))
+		return nil, err
 	}
 	tree, err := json.DecodeTree(patched, json.TreeOptions{Memory: 2 * json.RequestMemory})
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok && bad.TooLarge {
@@ -57,6 +62,36 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 		return nil, o.invalid("the result is not an object")
 	}
 	return object, nil
+}
+
+// Operation is one operation of a JSON Patch that did not come as a body.
+type Operation struct {
+	Op, Path, From string
+	Value          any // a tree, for add, replace and test
+}
+
+// ErrTest is wrapped by the error of [Operations] if a test of the patch fails.
+var ErrTest = jsonpatch.ErrTestFailed
+
+// Operations applies operations in order, or none of them, with the limits of [JSON]. The error says
+// which operation does not fit the object.
+// Source: POL-05.
+func Operations(original map[string]any, list []Operation) (map[string]any, error) {
+	if len(list) > MaxOperations {
+		return nil, tooLarge("The allowed maximum operations in a JSON patch is %d, got %d", MaxOperations, len(list))
+	}
+	operations := make([]operation, len(list))
+	for i, given := range list {
+		op := &operations[i]
+		why := op.read(map[string]any{"op": given.Op, "path": given.Path, "from": given.From, "value": given.Value})
+		if why == "" {
+			why = op.problem()
+		}
+		if why != "" {
+			return nil, fmt.Errorf("operation %d (%s %s): %s", i, given.Op, strconv.Quote(clip.Text(given.Path, maxShown)), why)
+		}
+	}
+	return (&Options{}).run(operations, original)
 }
 
 // operation is one operation of a patch. It has been validated on its own, but not against the
