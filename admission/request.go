@@ -73,6 +73,14 @@ type Server interface {
 	// List returns the objects of a namespace, or of all namespaces for "". An error ends it.
 	List(ctx context.Context, of meta.GroupVersionResource, namespace string) iter.Seq2[map[string]any, error]
 
+	// Merge returns an object with a part of one merged in, by the keys of its lists. Nobody owns the
+	// fields that this sets.
+	Merge(ctx context.Context, object, part map[string]any) (map[string]any, error)
+
+	// Default returns an object in canonical form, with the defaults of its kind. An object that the
+	// schema of its kind does not allow is returned as it is.
+	Default(ctx context.Context, object map[string]any) (map[string]any, error)
+
 	// Labels returns the labels of one object without decoding it.
 	Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error)
 }
