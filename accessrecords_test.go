@@ -238,6 +238,10 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "A2", func(a *attempt) { a.client = "front" }),
 		with(anonymous, "A6", func(a *attempt) { a.header = []string{"Cookie", "token=" + goodToken} }),
 		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
+		with(unknown, "A6", func(a *attempt) {
+			const offer = "base64url.bearer.authorization.k8s.io."
+			a.header = []string{"Sec-Websocket-Protocol", offer + base64.RawURLEncoding.EncodeToString([]byte(goodToken)) + ", v5"}
+		}),
 		with(unknown, "A7", func(a *attempt) { a.header = append(presenting(goodToken), presenting(widerToken)...) }),
 		with(unknown, "A7", func(a *attempt) { a.header = presenting("") }),
 		with(unknown, "A7", func(a *attempt) { a.header = presenting(goodToken + " b") }),

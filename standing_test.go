@@ -2,21 +2,25 @@ package kindwright_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/kinds"
 )
 
 // club knows bearer tokens and who may come in. Both may change at any time.
@@ -321,4 +325,77 @@ func TestZ10_AnAuthorizerThatPanicsAboutAStreamDoesNotEndTheServer(t *testing.T)
 		require.Equal(t, 500, code)
 		require.NotContains(t, got["message"], "an authorizer")
 	})
+}
+
+// A watch ends with the right to it in whatever protocol and form it is: each of them is a stream of
+// its own, and a client that is cut off in one would try the others.
+func TestS5_AWatchEndsInEveryProtocol(t *testing.T) {
+	c := &club{members: map[string]authn.User{"t": {Name: "alice"}}}
+	r := startWith(t, append(c.options(), kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Watches{WebSockets: true, OldPaths: true}, kindwright.LogTo(logr.Discard())),
+		kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}}})
+	one, two := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	t.Cleanup(one.CloseIdleConnections)
+	t.Cleanup(two.CloseIdleConnections)
+	handshake := []string{"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}
+	inProtocol := append([]string{"Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io.dA, base64.binary.k8s.io"}, handshake...)
+	old := strings.Replace(gadgetPath, "/v1/", "/v1/watch/", 1)
+	const query = "?watch=1&timeoutSeconds=3600"
+	var open []io.Reader
+	for _, s := range []struct {
+		by     *http.Transport
+		path   string
+		code   int
+		header []string
+	}{
+		{one, gadgetPath + query, 200, nil},
+		{two, gadgetPath + query, 200, nil},
+		{two, gadgetPath + query + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", 200, nil},
+		{two, old + "?timeoutSeconds=3600", 200, nil},
+		{two, gadgetPath + query, 200, []string{"Accept", "application/json;as=Table;g=meta.k8s.io;v=v1"}},
+		{two, gadgetPath + query, 200, []string{"Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
+		{two, gadgetPath + query, 200, []string{"Accept", "application/cbor-seq, application/json"}},
+		{one, gadgetPath + query, 101, handshake},
+		{one, gadgetPath + query, 101, inProtocol},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "https://"+r.addr+s.path, nil)
+		require.NoError(t, err)
+		for i := 0; i < len(s.header); i += 2 {
+			req.Header.Set(s.header[i], s.header[i+1])
+		}
+		if req.Header.Get("Sec-Websocket-Protocol") == "" {
+			req.Header.Set("Authorization", "Bearer t")
+		}
+		res, err := s.by.RoundTrip(req)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = res.Body.Close() })
+		require.Equal(t, s.code, res.StatusCode, "%s %v", s.path, s.header)
+		open = append(open, res.Body)
+	}
+	c.set(func(c *club) { c.closed = map[string]bool{"alice": true} })
+	r.server.Recheck()
+	for _, stream := range open {
+		if socket, is := stream.(io.ReadWriter); is {
+			readToClose(t, socket)
+			continue
+		}
+		_, err := io.Copy(io.Discard, stream)
+		require.NoError(t, err, "it ends in order")
+	}
+}
+
+// readToClose reads the frames of a WebSocket up to the one that closes it.
+func readToClose(t *testing.T, socket io.Reader) {
+	t.Helper()
+	for {
+		var head [2]byte
+		_, err := io.ReadFull(socket, head[:])
+		require.NoError(t, err)
+		if head[0]&0x0f == 8 {
+			return
+		}
+		size := int64(head[1])
+		require.Less(t, size, int64(126), "no object is large")
+		_, err = io.CopyN(io.Discard, socket, size)
+		require.NoError(t, err)
+	}
 }

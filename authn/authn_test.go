@@ -211,7 +211,7 @@ func TestA7_EachCredentialMustBeGood(t *testing.T) {
 		refused(t, each, r)
 	}
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte("bob"))
-	refused(t, each, with("good", "Sec-WebSocket-Protocol", encoded+", v5"))
+	refused(t, each, with("good", "Upgrade", "websocket", "Sec-WebSocket-Protocol", encoded+", v5"))
 	_, u, inner := serve(t, each, with("good", "Authorization", "Bearer alice"))
 	require.NotNil(t, inner)
 	require.Equal(t, soon, u.Expires, "the first of both that ends")
@@ -225,16 +225,18 @@ func TestA7_EachCredentialMustBeGood(t *testing.T) {
 func TestAUTHN_19_WebSocketToken(t *testing.T) {
 	chain := authn.Union(tokens(map[string]string{"good": "alice"}), authn.Anonymous())
 	encoded := "base64url.bearer.authorization.k8s.io." + base64.RawURLEncoding.EncodeToString([]byte("good"))
-	_, u, inner := serve(t, chain, get("Sec-WebSocket-Protocol", encoded+", v5.channel.k8s.io"))
+	handshake := func(headers ...string) *http.Request { return get(append(headers, "Upgrade", "websocket")...) }
+	refused(t, chain, get("Sec-WebSocket-Protocol", encoded+", v5.channel.k8s.io")) // a credential in a place where nobody looks for it
+	_, u, inner := serve(t, chain, handshake("Sec-WebSocket-Protocol", encoded+", v5.channel.k8s.io"))
 	require.Equal(t, "alice", u.Name)
 	require.Equal(t, []string{"v5.channel.k8s.io"}, inner.Header["Sec-Websocket-Protocol"], "the token is gone, the protocol is not")
 
-	refused(t, chain, get("Sec-WebSocket-Protocol", encoded))
-	refused(t, chain, get("Sec-WebSocket-Protocol", encoded+", "+encoded+", v5"))
-	refused(t, chain, get("Sec-WebSocket-Protocol", encoded+"=, v5"))
-	refused(t, chain, get("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io., v5"))
-	refused(t, chain, get("Sec-WebSocket-Protocol", encoded+", v5", "Authorization", "Bearer good"))
-	refused(t, authn.Anonymous(), get("Sec-WebSocket-Protocol", "v5", "Sec-WebSocket-Protocol", encoded))
+	refused(t, chain, handshake("Sec-WebSocket-Protocol", encoded))
+	refused(t, chain, handshake("Sec-WebSocket-Protocol", encoded+", "+encoded+", v5"))
+	refused(t, chain, handshake("Sec-WebSocket-Protocol", encoded+"=, v5"))
+	refused(t, chain, handshake("Sec-WebSocket-Protocol", "base64url.bearer.authorization.k8s.io., v5"))
+	refused(t, chain, handshake("Sec-WebSocket-Protocol", encoded+", v5", "Authorization", "Bearer good"))
+	refused(t, authn.Anonymous(), handshake("Sec-WebSocket-Protocol", "v5", "Sec-WebSocket-Protocol", encoded))
 	_, u, _ = serve(t, chain, get("Sec-WebSocket-Protocol", "v5.channel.k8s.io"))
 	require.True(t, u.IsAnonymous())
 }

@@ -17,7 +17,7 @@ const MaxTokenBytes = 64 << 10
 //
 // The token comes from "Authorization: Bearer <token>", with the scheme in any case. It may also
 // come from a WebSocket subprotocol "base64url.bearer.authorization.<domain>.<token in unpadded
-// base64url>", if the request offers another subprotocol as well.
+// base64url>" of a WebSocket handshake that offers another subprotocol as well.
 //
 // An error means that the request has a token that cannot be read: it is empty, contains blanks or
 // bytes outside printable ASCII, occurs more than once, or is longer than [MaxTokenBytes]. Errors
@@ -32,6 +32,8 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	switch {
 	case err != nil:
 		return "", false, err
+	case inProtocol && len(r.Header["Upgrade"]) == 0:
+		return "", false, errors.New("websocket subprotocol with a bearer token in a request that is no handshake")
 	case inHeader && inProtocol:
 		return "", false, errors.New("bearer token in the authorization header and in a websocket subprotocol")
 	case inHeader:
