@@ -38,6 +38,7 @@ type flags struct {
 	shutdownDelay time.Duration
 	goawayChance  float64
 	crds          bool
+	documented    bool
 	eventTTL      time.Duration
 	checkData     bool
 	backup        bool
@@ -86,6 +87,8 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
 	set.BoolVar(&f.crds, "crds", true, "serve CustomResourceDefinitions, by which clients add kinds")
+	set.BoolVar(&f.documented, "documented-expression-prices", false,
+		"count rules in schemas with the prices of the API's documentation; they refuse definitions that kube-apiserver accepts, such as those of Gateway API")
 	f.authn.Add(set)
 	f.accounts.Add(set)
 	f.audit.Add(set)

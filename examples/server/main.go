@@ -136,9 +136,10 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.Audit(policy, sinks...),
 		kindwright.LogTo(log),
 		kindwright.Kubernetes{
-			FeatureGates:    strings.Join(f.features, ","),
-			EmulatedVersion: f.emulated,
-			RuntimeConfig:   strings.Join(f.versions, ","),
+			FeatureGates:     strings.Join(f.features, ","),
+			EmulatedVersion:  f.emulated,
+			RuntimeConfig:    strings.Join(f.versions, ","),
+			ExpressionPrices: !f.documented,
 		},
 		kindwright.Access{
 			NoAnonymous:          given.signed.NoAnonymous,
