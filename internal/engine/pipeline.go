@@ -213,7 +213,11 @@ func commit(ctx context.Context, w *write) error {
 		}
 		return w.engine.commitError(ctx, w, storage.ErrTooLarge) // as the write would be (DRY-06, S15)
 	}
-	rev, err := w.engine.store(ctx, w.served, append(w.checks, op), w.stored.old, next)
+	ops, along := alongside(ctx, append(w.checks, op))
+	rev, err := w.engine.store(ctx, w.served, ops, w.stored.old, next)
+	if lost, ok := errors.AsType[*storage.ConflictError](err); ok && along != "" && lost.Key == along {
+		return ErrOvertaken
+	}
 	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
 		return commit(ctx, w) // better to lose ownership data than to reject the object
 	}

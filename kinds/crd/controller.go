@@ -3,6 +3,7 @@ package crd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -33,9 +35,10 @@ type controller struct {
 
 	engine      *engine.Engine
 	front       registry.Front[CustomResourceDefinition]
-	known       map[string]*definition // all definitions, by name
-	served      map[string]*served     // the kinds that are installed, by the name of their definition
-	builtin     map[string]*takenNames // the names of the program's own kinds, by group
+	known       map[string]*definition    // all definitions, by name
+	served      map[string]*served        // the kinds that are installed, by the name of their definition
+	builtin     map[string]*takenNames    // the names of the program's own kinds, by group
+	turns       map[string]storage.Expect // by group, the last turn that known is not behind, see takeTurn
 	conversions *conversions
 	workers     sync.WaitGroup
 
@@ -58,6 +61,7 @@ func newController(env registry.Env, of meta.GroupVersionResource, finalizer str
 	return &controller{
 		env: env, of: of, finalizer: finalizer, conversions: conversions,
 		known: map[string]*definition{}, served: map[string]*served{}, ending: map[meta.UID]bool{},
+		turns: map[string]storage.Expect{},
 	}
 }
 
@@ -292,6 +296,7 @@ func (c *controller) settle(ctx context.Context, names ...string) error {
 		if err := c.reconcile(ctx, d); err != nil {
 			return err
 		}
+		d = c.known[name]
 		if !equalNames(before, CustomResourceDefinitionNames{}) && !equalNames(before, d.Status.AcceptedNames) {
 			names = append(names, c.waiting(d.Spec.Group)...)
 		}
@@ -299,8 +304,30 @@ func (c *controller) settle(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// reconcile brings what is served, and what the status says, in line with a definition.
+// reconcile brings what is served, and what the status says, in line with a definition. It judges the
+// names again if another process has accepted names of the group meanwhile.
 func (c *controller) reconcile(ctx context.Context, d *definition) error {
+	for {
+		err := c.reconcileOnce(ctx, d)
+		if !errors.Is(err, engine.ErrOvertaken) {
+			return err
+		}
+		if d = c.known[d.Name]; d == nil {
+			return nil
+		}
+	}
+}
+
+func (c *controller) reconcileOnce(ctx context.Context, d *definition) error {
+	commit, takes := ctx, !d.named()
+	if takes {
+		turn, err := c.takeTurn(ctx, d.Spec.Group)
+		if err != nil {
+			return err
+		}
+		d = c.known[d.Name] // as it is now
+		commit = engine.Along(ctx, turn)
+	}
 	next := d.CustomResourceDefinition
 	accepted, named := c.judgeNames(d)
 	now := c.engine.Now()
@@ -319,8 +346,14 @@ func (c *controller) reconcile(ctx context.Context, d *definition) error {
 	} else if one != nil {
 		next.dropCondition(NonStructuralSchema)
 	}
-	if err := c.writeStatus(ctx, d, next.Status); err != nil {
+	if err := c.writeStatus(commit, d, next.Status); err != nil {
 		return err
+	}
+	if takes {
+		c.turnTaken(d)
+	}
+	if named.Status != "True" && !d.is(Established) {
+		c.withdraw(d.Name) // it was served until another process was faster
 	}
 	if d.DeletionTimestamp != nil && slices.Contains(d.Finalizers, c.finalizer) {
 		c.end(ctx, d)

@@ -1,12 +1,17 @@
 package crd_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/apitest"
@@ -232,4 +237,63 @@ func TestCRD_21_HeldDefinitionsStayTerminating(t *testing.T) {
 		require.Equal(t, 403, code, "%v", answer)
 		require.Contains(t, answer["message"], "create not allowed while custom resource definition is terminating")
 	})
+}
+
+// Two servers that judge the same names at the same moment do not both accept them.
+func TestCRD_02_TwoServersAcceptANameOnce(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		both := &rendezvous{Backend: db, wait: make(chan struct{})}
+		servers := []*apitest.Server{apitest.Config{Backend: both}.New(t, crd.Kinds()), apitest.Config{Backend: both}.New(t, crd.Kinds())}
+		const pairs = 6
+		var sent sync.WaitGroup
+		for i := range pairs {
+			for j, srv := range servers {
+				definition := changed(t, named(t, fmt.Sprintf("as%d-%d", i, j), fmt.Sprintf("a%d-%d", i, j), fmt.Sprintf("Same%d", i), fmt.Sprintf("s%d", i)), nil)
+				sent.Go(func() {
+					code, answer := call(t, srv, "POST", definitions, definition)
+					assert.Equal(t, 201, code, "%v", answer)
+				})
+			}
+		}
+		sent.Wait()
+		accepted := func(i, j int) string {
+			_, now := call(t, servers[0], "GET", fmt.Sprintf("%s/as%d-%d.shop.example.com", definitions, i, j), "")
+			state, _, _ := strings.Cut(condition(now, "NamesAccepted"), " ")
+			return state
+		}
+		for i := range pairs {
+			require.Eventually(t, func() bool { return accepted(i, 0) != "" && accepted(i, 1) != "" }, time.Minute, time.Millisecond)
+			require.ElementsMatch(t, []string{"True", "False"}, []string{accepted(i, 0), accepted(i, 1)}, "Same%d", i)
+		}
+		require.Positive(t, both.lost.Load(), "one server was overtaken")
+	})
+}
+
+// rendezvous makes the first two commits that accept names meet: each of two servers has judged before
+// one of them writes.
+type rendezvous struct {
+	storage.Backend
+
+	came atomic.Int32
+	wait chan struct{}
+	lost atomic.Int32 // commits that lost
+}
+
+func (r *rendezvous) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	prefix := storage.SysKey("crd-names")
+	names := slices.ContainsFunc(ops, func(op storage.Op) bool { return strings.HasPrefix(op.Key, prefix) })
+	if names {
+		if r.came.Add(1) == 2 {
+			close(r.wait)
+		}
+		select {
+		case <-r.wait:
+		case <-ctx.Done():
+		}
+	}
+	rev, err := r.Backend.Commit(ctx, ops)
+	if names && err != nil {
+		r.lost.Add(1)
+	}
+	return rev, err
 }

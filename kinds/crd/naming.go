@@ -1,9 +1,13 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // takenNames are the names that kinds of a group have. Names of resources and of kinds do not meet.
@@ -67,7 +71,7 @@ func (c *controller) taken(group string) *takenNames {
 func (c *controller) judgeNames(d *definition) (CustomResourceDefinitionNames, CustomResourceDefinitionCondition) {
 	want, accepted := d.Spec.Names, d.Status.AcceptedNames
 	out := CustomResourceDefinitionCondition{Type: NamesAccepted, Status: "True", Reason: "NoConflicts", Message: "no conflicts found"}
-	if equalNames(want, accepted) && d.is(NamesAccepted) {
+	if d.named() {
 		return accepted, out
 	}
 	taken := c.taken(d.Spec.Group)
@@ -98,6 +102,66 @@ func (c *controller) judgeNames(d *definition) (CustomResourceDefinitionNames, C
 	judge(want.ListKind, &accepted.ListKind, taken.kinds, "ListKindConflict")
 	accepted.Categories = want.Categories
 	return accepted, out
+}
+
+// named reports whether a definition has all names that it wants.
+func (d *definition) named() bool {
+	return d.is(NamesAccepted) && equalNames(d.Spec.Names, d.Status.AcceptedNames)
+}
+
+// takeTurn returns the operation that goes along with accepting names of a group. Of several processes
+// that judge names at the same moment, one replaces the record of the group. The others learn what it
+// has accepted, and judge again.
+func (c *controller) takeTurn(ctx context.Context, group string) (storage.Op, error) {
+	key := storage.SysKey("crd-names", group)
+	now, err := c.engine.Expected(ctx, key)
+	if err != nil {
+		return storage.Op{}, err
+	}
+	if now != c.turns[group] {
+		if err := c.catchUp(ctx, group); err != nil {
+			return storage.Op{}, err
+		}
+		c.turns[group] = now
+	}
+	return storage.Put(key, []byte(group), now), nil
+}
+
+// turnTaken notes that the record of a group is as old as what was written along with it.
+func (c *controller) turnTaken(d *definition) {
+	if rev, err := storage.ParseRevision(d.ResourceVersion); err == nil {
+		c.turns[d.Spec.Group] = storage.Expect(rev) // or it is not that old, and the next turn finds out
+	}
+}
+
+// catchUp reads the definitions of a group that have changed since the controller saw them.
+func (c *controller) catchUp(ctx context.Context, group string) error {
+	of, ok := c.engine.Set().Lookup(c.of)
+	if !ok {
+		return nil
+	}
+	if err := of.Cache.Fresh(ctx); err != nil {
+		return err
+	}
+	list, err := c.engine.List(ctx, registry.Target{Resource: c.of}, registry.ListRequest{})
+	if err != nil {
+		return err
+	}
+	for e, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		name := e.Facts().Name
+		if have := c.known[name]; !strings.HasSuffix(name, "."+group) || have != nil && have.ResourceVersion == e.Revision().String() {
+			continue
+		}
+		d, err := read(e)
+		if err != nil {
+			continue // the controller says so when it meets it
+		}
+		c.known[name] = d
+	}
+	return nil
 }
 
 func equalNames(a, b CustomResourceDefinitionNames) bool {
