@@ -2,6 +2,7 @@ package kindwright
 
 import (
 	"context"
+	"slices"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/ownerref"
@@ -32,10 +33,10 @@ func (s *Server) CollectorStats() CollectorStats {
 	return CollectorStats(s.collector.Stats())
 }
 
-// buildAdmission makes the chain of the configured plugins and the server's own. The server's own
-// come last: they judge the final object.
+// buildAdmission makes the chain of the configured plugins, those that come with kinds, and the
+// server's own. The server's own come last: they judge the final object.
 func (s *Server) buildAdmission() (*admission.Chain, error) {
-	plugins, err := s.bindPlugins(s.cfg.plugins)
+	plugins, err := s.bindPlugins(slices.Concat(s.cfg.plugins, s.bundle.Plugins))
 	if err != nil {
 		return nil, err
 	}

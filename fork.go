@@ -67,16 +67,16 @@ func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storag
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := s.buildAdmission()
-	if err != nil {
-		return err
-	}
 	for i := range s.parts {
 		if p := &s.parts[i]; p.Fork != nil {
 			p.Gate, p.Hooks = p.Fork()
 		}
 	}
 	s.bundle = join(s.parts)
+	chain, err := s.buildAdmission()
+	if err != nil {
+		return err
+	}
 	engine := s.cfg.engine()
 	if engine.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
 		return err

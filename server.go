@@ -123,18 +123,19 @@ func (s *Server) build() error {
 	if err := s.buildAccess(); err != nil {
 		return err
 	}
-	chain, err := s.buildAdmission()
-	if err != nil {
-		return err
-	}
 	domain := s.groupDomain()
-	if err := s.buildAudit(domain); err != nil {
+	err := s.buildAudit(domain)
+	if err != nil {
 		return err
 	}
 	if s.parts, err = define(s.cfg.definitions, s.env(domain)); err != nil {
 		return err
 	}
 	s.bundle = join(s.parts)
+	chain, err := s.buildAdmission()
+	if err != nil {
+		return err
+	}
 	cfg := s.cfg.engine()
 	cfg.Store, cfg.GroupDomain = storage.New(s.backend, storage.WithMonitor(s.meters.observeStore)), domain
 	if cfg.Serves, err = s.cfg.selection(s.bundle.Resources); err != nil {
@@ -210,6 +211,7 @@ func join(parts []registry.Bundle) registry.Bundle {
 	for _, b := range parts {
 		all.Resources = append(all.Resources, b.Resources...)
 		all.Hooks = append(all.Hooks, b.Hooks...)
+		all.Plugins = append(all.Plugins, b.Plugins...)
 		if b.Gate != nil {
 			all.Gate = b.Gate
 		}

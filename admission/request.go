@@ -83,6 +83,20 @@ type Server interface {
 
 	// Labels returns the labels of one object without decoding it.
 	Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error)
+
+	// ResourceOf returns the resource of a served kind.
+	ResourceOf(kind meta.GroupVersionKind) (Form, bool)
+
+	// Forms returns the forms in which the objects of a resource are served, the resource itself among
+	// them.
+	Forms(of meta.GroupVersionResource) []Form
+}
+
+// Form is a served version of a resource, or the same objects in another group.
+type Form struct {
+	Resource      meta.GroupVersionResource
+	Kind          meta.GroupVersionKind
+	ClusterScoped bool
 }
 
 // namespaces is the resource of Namespace objects.

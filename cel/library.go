@@ -64,8 +64,9 @@ func libraries() []library {
 // environments makes the environments of rules, one for each release and one with all libraries.
 // Each takes a millisecond to make and is never changed.
 type environments struct {
-	mu   sync.Mutex
-	made map[int]*celgo.Env // by minor release; 0 has all libraries
+	mu       sync.Mutex
+	made     map[int]*celgo.Env // by minor release; 0 has all libraries
+	policies map[admissionKey]*celgo.Env
 }
 
 var bases environments

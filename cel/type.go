@@ -121,3 +121,6 @@ func merge(into, objects map[string]map[string]Type) error {
 	}
 	return nil
 }
+
+// Null is the value null.
+func Null() Type { return Type{is: celgo.NullType} }

@@ -50,6 +50,7 @@ func (a all) Define(env registry.Env) (registry.Bundle, error) {
 		parts[i] = b
 		out.Resources = append(out.Resources, b.Resources...)
 		out.Hooks = append(out.Hooks, b.Hooks...)
+		out.Plugins = append(out.Plugins, b.Plugins...)
 		if b.Gate != nil {
 			out.Gate = b.Gate
 		}

@@ -384,6 +384,9 @@ type Bundle struct {
 
 	Hooks []Hook
 
+	// Plugins are asked about writes after those of the program.
+	Plugins []admission.Plugin
+
 	// Fork makes the gate and the hooks of another server that begins with a copy of this one's state. Nil means that those
 	// here can serve several servers at once.
 	Fork func() (admission.NamespaceGate, []Hook)

@@ -56,6 +56,10 @@ func (cluster) List(context.Context, meta.GroupVersionResource, string) iter.Seq
 	panic("not used")
 }
 
+func (cluster) ResourceOf(meta.GroupVersionKind) (admission.Form, bool) { panic("not asked") }
+
+func (cluster) Forms(meta.GroupVersionResource) []admission.Form { panic("not asked") }
+
 func (cluster) Labels(context.Context, meta.GroupVersionResource, string, string) (meta.LabelSet, error) {
 	panic("not used")
 }

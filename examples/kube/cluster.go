@@ -13,6 +13,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/kindwright/kindwright/internal/table"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -21,7 +22,8 @@ import (
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
-// admissionKinds are the kinds of admissionregistration.k8s.io. They are stored and have no effect.
+// admissionKinds are the kinds of admissionregistration.k8s.io. Validating policies are in force; the others
+// are stored and have no effect.
 func admissionKinds(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}
@@ -34,7 +36,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 	}, "spec.paramKind")
 	bindings := columns(text("PolicyName", "spec.policyName", "The policy."),
 		made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
-	return []registry.Definition{
+	return []registry.Definition{kinds.WithPolicies(several{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
@@ -77,7 +79,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}},
-	}
+	})}
 }
 
 func paramName(v []any) any {

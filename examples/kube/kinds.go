@@ -118,6 +118,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 				return out, err
 			}
 			out.Resources = append(out.Resources, b.Resources...)
+			out.Plugins = append(out.Plugins, b.Plugins...)
 			later = append(later, b.Hooks...)
 		}
 	}

@@ -61,6 +61,7 @@ func (s several) Define(env registry.Env) (registry.Bundle, error) {
 		}
 		out.Resources = append(out.Resources, b.Resources...)
 		out.Hooks = append(out.Hooks, b.Hooks...)
+		out.Plugins = append(out.Plugins, b.Plugins...)
 	}
 	return out, nil
 }

@@ -173,7 +173,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 // served returns the kinds. Roles are served when they count, service accounts when they have tokens,
 // Secrets when they have tokens of some kind, definitions of kinds unless a flag says otherwise.
 func served(f *flags, authorizers []string, accounts *serviceaccount.Tokens) []registry.Definition {
-	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)))
+	out := append(definitions(), kinds.ControlPlane(kinds.EventTTL(f.eventTTL)), kinds.Policies())
 	if slices.Contains(authorizers, modeRBAC) {
 		out = append(out, kinds.RBAC(policy()))
 	}

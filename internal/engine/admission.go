@@ -172,3 +172,37 @@ func (s admissionServer) List(ctx context.Context, of meta.GroupVersionResource,
 		}
 	}
 }
+
+func (s admissionServer) ResourceOf(kind meta.GroupVersionKind) (admission.Form, bool) {
+	set := s.e.Set()
+	served, ok := set.ForKind(kind)
+	if !ok || !set.Visible(served) {
+		return admission.Form{}, false
+	}
+	return formOf(served), true
+}
+
+func (s admissionServer) Forms(of meta.GroupVersionResource) []admission.Form {
+	set := s.e.Set()
+	served, ok := set.Lookup(of)
+	if !ok {
+		return nil
+	}
+	f, ok := set.families.get(served.Resource.StorageName)
+	if !ok {
+		return []admission.Form{formOf(served)}
+	}
+	var out []admission.Form
+	for _, one := range f.forms {
+		if set.Visible(one) {
+			out = append(out, formOf(one))
+		}
+	}
+	return out
+}
+
+func formOf(s *Served) admission.Form {
+	return admission.Form{
+		Resource: s.Kind.GroupVersionResource(), Kind: s.Kind.GroupVersionKind(), ClusterScoped: s.Resource.ClusterScoped,
+	}
+}

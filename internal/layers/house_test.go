@@ -142,6 +142,7 @@ var sameFloor = []edge{
 	{"internal/request", "authz", "the exchange of a request carries the authorizer's decision"},
 	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
+	{"admission/policy", "admission/match", "a policy says which writes it is about"},
 	{"internal/engine", "registry", "the engine compiles what is described there"},
 	{"internal/rest", "registry/connect", "a watch can be a WebSocket"},
 }

@@ -1,0 +1,68 @@
+package match
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kindwright/kindwright/cel"
+)
+
+// Condition is an expression that a request must fulfil for a policy or a webhook to be about it.
+type Condition struct {
+	Name       string `json:"name" protobuf:"bytes,1,opt,name=name" doc:"Identifies the condition."`
+	Expression string `json:"expression" protobuf:"bytes,2,opt,name=expression" doc:"Must be true." expected:""`
+}
+
+// Conditions are compiled conditions.
+type Conditions struct{ all []condition }
+
+type condition struct {
+	name   string
+	holds  *cel.AdmissionExpression
+	failed error // why it does not compile
+}
+
+// CompileConditions compiles conditions in the scope of a policy.
+func CompileConditions(scope *cel.Admission, conditions []Condition) Conditions {
+	out := Conditions{all: make([]condition, len(conditions))}
+	for i, c := range conditions {
+		x, err := scope.Compile(c.Expression, true, cel.Bool())
+		out.all[i] = condition{name: c.Name, holds: x, failed: err}
+	}
+	return out
+}
+
+// Empty reports whether there are no conditions.
+func (c Conditions) Empty() bool { return len(c.all) == 0 }
+
+// Hold reports whether all conditions hold, and otherwise the name of the first that does not. A
+// condition that does not hold decides, even if others fail. Otherwise the error is that of all
+// conditions that failed.
+func (c Conditions) Hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, first string, err error) {
+	var failed []string
+	for i := range c.all {
+		one := &c.all[i]
+		if one.failed != nil {
+			failed = append(failed, "compilation error: "+one.failed.Error())
+			continue
+		}
+		v, err := run.Evaluate(ctx, one.holds)
+		switch {
+		case errors.Is(err, cel.ErrBudget), err != nil && ctx.Err() != nil:
+			return false, "", err
+		case err != nil:
+			failed = append(failed, err.Error())
+		case v == false:
+			return false, one.name, nil
+		}
+	}
+	switch len(failed) {
+	case 0:
+		return true, "", nil
+	case 1:
+		return false, "", errors.New(failed[0])
+	}
+	return false, "", fmt.Errorf("[%s]", strings.Join(failed, ", "))
+}

@@ -1,0 +1,212 @@
+package policy
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// held is a policy that the server has.
+type held struct {
+	name    string
+	uid     meta.UID
+	spec    *ValidatingAdmissionPolicySpec
+	matcher *match.Matcher
+	failed  error            // why there is no matcher
+	compile func() *compiled // compiles on the first call
+}
+
+// binding is a binding that the server has.
+type binding struct {
+	name    string
+	spec    *ValidatingAdmissionPolicyBindingSpec
+	matcher *match.Matcher // nil matches everything that the policy does
+	params  meta.Selector
+	failed  error // why one of these is missing
+}
+
+// hook is a policy with its bindings.
+type hook struct {
+	*held
+	bindings []*binding // by name
+}
+
+// index knows the policies and bindings of a server.
+type index struct {
+	prices cel.Prices
+
+	mu       sync.Mutex
+	policies map[string]*held
+	bindings map[string]*binding
+	current  atomic.Pointer[snapshot]
+}
+
+// snapshot is what the index knows at one time. It is immutable.
+type snapshot struct {
+	named map[string][]*hook // by the plural names in the rules, ordered by the names of policies
+	every []*hook            // policies about all resources, likewise
+}
+
+func newIndex(prices cel.Prices) *index {
+	x := &index{prices: prices, policies: map[string]*held{}, bindings: map[string]*binding{}}
+	x.current.Store(&snapshot{})
+	return x
+}
+
+// publish makes the snapshot of what the index knows. The caller holds the lock.
+func (x *index) publish() {
+	hooks := map[string]*hook{}
+	for _, name := range slices.Sorted(maps.Keys(x.bindings)) {
+		b := x.bindings[name]
+		p, ok := x.policies[b.spec.PolicyName]
+		if !ok {
+			continue
+		}
+		h := hooks[p.name]
+		if h == nil {
+			h = &hook{held: p}
+			hooks[p.name] = h
+		}
+		h.bindings = append(h.bindings, b)
+	}
+	out := &snapshot{named: map[string][]*hook{}}
+	for _, name := range slices.Sorted(maps.Keys(hooks)) {
+		h := hooks[name]
+		if h.matcher == nil {
+			out.every = append(out.every, h)
+			continue
+		}
+		names, all := h.matcher.Names()
+		if all {
+			out.every = append(out.every, h)
+		}
+		for _, name := range names {
+			out.named[name] = append(out.named[name], h)
+		}
+	}
+	x.current.Store(out)
+}
+
+// about returns the hooks that may be about a resource, ordered by the names of policies.
+func (s *snapshot) about(plural string) iter.Seq[*hook] {
+	return func(yield func(*hook) bool) {
+		a, b := s.named[plural], s.every
+		for len(a)+len(b) > 0 {
+			next := &a
+			if len(a) == 0 || len(b) > 0 && strings.Compare(b[0].name, a[0].name) < 0 {
+				next = &b
+			}
+			if !yield((*next)[0]) {
+				return
+			}
+			*next = (*next)[1:]
+		}
+	}
+}
+
+// any reports whether a hook may be about a resource.
+func (s *snapshot) any(plural string) bool { return len(s.every) > 0 || len(s.named[plural]) > 0 }
+
+func (x *index) putPolicy(p *ValidatingAdmissionPolicy) {
+	if have, ok := x.policies[p.Name]; ok && have.uid == p.UID && json.Equal(treeOf(have.spec), treeOf(&p.Spec)) {
+		return // only the status or the metadata changed
+	}
+	h := &held{name: p.Name, uid: p.UID, spec: &p.Spec}
+	if p.Spec.MatchConstraints != nil {
+		h.matcher, h.failed = match.Compile(p.Spec.MatchConstraints)
+	} else {
+		h.failed = errNoConstraints
+	}
+	prices := x.prices
+	h.compile = sync.OnceValue(func() *compiled { return compile(h.spec, prices) })
+	x.policies[p.Name] = h
+}
+
+func (x *index) putBinding(o *ValidatingAdmissionPolicyBinding) {
+	b := &binding{name: o.Name, spec: &o.Spec}
+	if o.Spec.MatchResources != nil {
+		b.matcher, b.failed = match.Compile(o.Spec.MatchResources)
+	}
+	if ref := o.Spec.ParamRef; ref != nil && ref.Selector != nil && b.failed == nil {
+		b.params, b.failed = meta.SelectorFrom(ref.Selector)
+	}
+	x.bindings[o.Name] = b
+}
+
+func treeOf(v any) any {
+	t, err := json.TreeOf(v)
+	if err != nil {
+		return nil
+	}
+	return t
+}
+
+// feed tells the index of the objects of one kind.
+type feed[T any] struct {
+	index *index
+	put   func(*T)
+	drop  func(name string)
+	known func() []string
+}
+
+func (x *index) policyFeed() watch.Observer {
+	return &feed[ValidatingAdmissionPolicy]{
+		index: x, put: x.putPolicy, drop: func(name string) { delete(x.policies, name) },
+		known: func() []string { return slices.Collect(maps.Keys(x.policies)) },
+	}
+}
+
+func (x *index) bindingFeed() watch.Observer {
+	return &feed[ValidatingAdmissionPolicyBinding]{
+		index: x, put: x.putBinding, drop: func(name string) { delete(x.bindings, name) },
+		known: func() []string { return slices.Collect(maps.Keys(x.bindings)) },
+	}
+}
+
+// Filled replaces all objects of the kind.
+func (f *feed[T]) Filled(_ string, entries iter.Seq[*watch.Entry]) {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	present := map[string]bool{}
+	for e := range entries {
+		present[e.Facts().Name] = true
+		f.take(e)
+	}
+	for _, name := range f.known() {
+		if !present[name] {
+			f.drop(name)
+		}
+	}
+	f.index.publish()
+}
+
+// Changed puts or drops one object.
+func (f *feed[T]) Changed(prev, next *watch.Entry) {
+	f.index.mu.Lock()
+	defer f.index.mu.Unlock()
+	if next != nil {
+		f.take(next)
+	} else {
+		f.drop(prev.Facts().Name)
+	}
+	f.index.publish()
+}
+
+// take reads an entry. One that cannot be read is not in force.
+func (f *feed[T]) take(e *watch.Entry) {
+	var object T
+	if err := json.Unmarshal(e.AppendJSON(nil), &object); err != nil {
+		f.drop(e.Facts().Name)
+		return
+	}
+	f.put(&object)
+}

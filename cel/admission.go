@@ -1,0 +1,234 @@
+package cel
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+)
+
+// AdmissionOptions say what the expressions of one admission policy or webhook can use.
+type AdmissionOptions struct {
+	// Release is the release of Kubernetes that the server emulates, as in [RuleOptions].
+	Release string
+
+	// Known reports the expressions that were accepted before, as in [RuleOptions].
+	Known func(expression string) bool
+
+	// Stored is for expressions that are in use already. They may use every library.
+	Stored bool
+
+	// Params declares the variable params.
+	Params bool
+
+	// Prices are the prices of the parts of expressions.
+	Prices Prices
+}
+
+// Admission compiles the expressions of one policy. They judge a request by the variables object,
+// oldObject, request, namespaceObject and params, and by those that the policy defines, which are
+// fields of variables.
+//
+// Compile all expressions before the first evaluation. Evaluations may run concurrently.
+// Source: POL-04.
+type Admission struct {
+	options AdmissionOptions
+	minor   int
+	made    map[admissionKey]*celgo.Env
+	fields  map[string]Type // of variables
+	defined map[string]*AdmissionExpression
+}
+
+// admissionKey tells the environments of one policy apart.
+type admissionKey struct {
+	minor              int
+	params, authorizer bool
+}
+
+// variablesType is the type of the variables that a policy defines.
+const variablesType = "kubernetes.variables"
+
+// NewAdmission returns the scope of a policy.
+func NewAdmission(o AdmissionOptions) (*Admission, error) {
+	minor, err := minorOf(o.Release)
+	if err != nil {
+		return nil, err
+	}
+	return &Admission{
+		options: o, minor: minor, made: map[admissionKey]*celgo.Env{}, fields: map[string]Type{}, defined: map[string]*AdmissionExpression{},
+	}, nil
+}
+
+// env returns the environment of an expression.
+func (a *Admission) env(text string, authorizer bool) (*celgo.Env, error) {
+	key := admissionKey{a.minor, a.options.Params, authorizer}
+	if a.options.Stored || a.options.Known != nil && a.options.Known(text) {
+		key.minor = all
+	}
+	if len(a.fields) == 0 {
+		return bases.admission(key)
+	}
+	if env, ok := a.made[key]; ok {
+		return env, nil
+	}
+	base, err := bases.admission(key)
+	if err != nil {
+		return nil, err
+	}
+	env, err := base.Extend(celgo.CustomTypeProvider(&provider{
+		Provider: base.CELTypeProvider(), objects: map[string]map[string]Type{variablesType: a.fields},
+	}))
+	if err == nil {
+		a.made[key] = env
+	}
+	return env, err
+}
+
+// Define compiles a variable. Expressions that are compiled later can use it. A variable that does not
+// compile is an error, and so is every evaluation that uses it.
+func (a *Admission) Define(name, text string) error {
+	x, err := a.Compile(text, true)
+	if err != nil {
+		x = &AdmissionExpression{text: text, failed: err}
+		a.fields[name] = Dyn()
+	} else {
+		a.fields[name] = declared(x.code.ast.OutputType())
+	}
+	a.defined[name] = x
+	return err
+}
+
+// declared returns the type that other expressions see of a variable: what an object has is known when it
+// is read.
+func declared(t *celgo.Type) Type {
+	switch t.Kind() {
+	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind, types.StringKind,
+		types.TimestampKind, types.UintKind:
+		return Type{is: t}
+	case types.ListKind:
+		return Type{is: celgo.ListType(declared(t.Parameters()[0]).is)}
+	case types.MapKind:
+		return Type{is: celgo.MapType(declared(t.Parameters()[0]).is, declared(t.Parameters()[1]).is)}
+	}
+	return Dyn()
+}
+
+// Compile parses an expression, checks its types, and checks that its result has one of the types; any
+// if none is given. authorizer declares the variables authorizer and authorizer.requestResource. An
+// error is a [*CompileError].
+func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*AdmissionExpression, error) {
+	env, err := a.env(text, authorizer)
+	if err != nil {
+		return nil, whole("unexpected error loading CEL environment: " + err.Error())
+	}
+	ast, issues := env.Parse(text)
+	if issues == nil || issues.Err() == nil {
+		a.options.Prices.mark(ast)
+		ast, issues = env.Check(ast)
+	}
+	if issues != nil && issues.Err() != nil {
+		return nil, whole("compilation failed: " + issues.String())
+	}
+	if len(results) > 0 && !anyAccepts(results, ast.OutputType()) {
+		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
+	}
+	counted := &costs{prices: a.options.Prices}
+	code := &expression{text: text, env: env, ast: ast, costs: counted, most: math.MaxUint64}
+	if bound, err := env.EstimateCost(ast, counted); err == nil {
+		code.most = bound.Max
+	}
+	if err := code.plan(); err != nil {
+		return nil, whole("program instantiation failed: " + err.Error())
+	}
+	return &AdmissionExpression{text: text, code: code}, nil
+}
+
+// AdmissionExpression is a compiled expression of a policy.
+type AdmissionExpression struct {
+	text   string
+	code   *expression
+	failed error // why it does not compile; nil if it does
+}
+
+// String returns the text of the expression.
+func (x *AdmissionExpression) String() string { return x.text }
+
+// Uses reports whether the expression refers to a variable itself, such as "namespaceObject".
+func (x *AdmissionExpression) Uses(variable string) bool {
+	for _, r := range x.code.ast.NativeRep().ReferenceMap() {
+		if r.Name == variable || strings.HasPrefix(r.Name, variable+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// admission returns the environment that policies without variables share.
+func (e *environments) admission(key admissionKey) (*celgo.Env, error) {
+	base, err := e.of(key.minor)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if env, ok := e.policies[key]; ok {
+		return env, nil
+	}
+	request, namespace := requestType(), namespaceType()
+	objects := map[string]map[string]Type{variablesType: {}}
+	for _, t := range []Type{request, namespace} {
+		if err := merge(objects, t.objects); err != nil {
+			return nil, err
+		}
+	}
+	options := []celgo.EnvOption{
+		celgo.Variable("object", celgo.DynType),
+		celgo.Variable("oldObject", celgo.DynType),
+		celgo.Variable("request", request.is),
+		celgo.Variable("namespaceObject", namespace.is),
+		celgo.Variable("variables", celgo.ObjectType(variablesType)),
+		withObjects(objects),
+	}
+	if key.params {
+		options = append(options, celgo.Variable("params", celgo.DynType))
+	}
+	env, err := base.Extend(options...)
+	if err != nil {
+		return nil, fmt.Errorf("environment of policies: %w", err)
+	}
+	if e.policies == nil {
+		e.policies = map[admissionKey]*celgo.Env{}
+	}
+	e.policies[key] = env
+	return env, nil
+}
+
+// requestType is the type of the variable request.
+func requestType() Type {
+	kind := Object("kubernetes.GroupVersionKind", map[string]Type{"group": String(), "version": String(), "kind": String()})
+	resource := Object("kubernetes.GroupVersionResource", map[string]Type{"group": String(), "version": String(), "resource": String()})
+	return Object("kubernetes.AdmissionRequest", map[string]Type{
+		"kind": kind, "resource": resource, "subResource": String(),
+		"requestKind": kind, "requestResource": resource, "requestSubResource": String(),
+		"name": String(), "namespace": String(), "operation": String(), "userInfo": User().Type, "dryRun": Bool(), "options": Dyn(),
+	})
+}
+
+// namespaceType is the type of the variable namespaceObject.
+func namespaceType() Type {
+	moment, number := Type{is: celgo.TimestampType}, Type{is: celgo.IntType}
+	condition := Object("kubernetes.NamespaceCondition", map[string]Type{
+		"status": String(), "type": String(), "lastTransitionTime": moment, "message": String(), "reason": String(),
+	})
+	return Object("kubernetes.Namespace", map[string]Type{
+		"metadata": Object("kubernetes.NamespaceMetadata", map[string]Type{
+			"name": String(), "generateName": String(), "namespace": String(), "labels": Map(String()), "annotations": Map(String()),
+			"UID": String(), "creationTimestamp": moment, "deletionGracePeriodSeconds": number, "deletionTimestamp": moment,
+			"generation": number, "resourceVersion": String(), "finalizers": List(String()),
+		}),
+		"spec":   Object("kubernetes.NamespaceSpec", map[string]Type{"finalizers": List(String())}),
+		"status": Object("kubernetes.NamespaceStatus", map[string]Type{"conditions": List(condition), "phase": String()}),
+	})
+}

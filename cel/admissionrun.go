@@ -1,0 +1,217 @@
+package cel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Budgets of the expressions of a policy.
+// Source: CEL-26, POL-07.
+const (
+	// BindingCostLimit bounds what the expressions of a policy cost together, for one binding and one
+	// parameter.
+	BindingCostLimit = 10_000_000
+	// MatchConditionsCostLimit bounds what the match conditions cost together.
+	MatchConditionsCostLimit = 2_500_000
+)
+
+// AdmissionInput is what the expressions of a policy see of a request. The trees are not modified. Nil
+// trees are null.
+type AdmissionInput struct {
+	Object, OldObject, Params map[string]any
+
+	// Request returns the value of request. It is called when an expression reads it, at most once for
+	// each evaluation.
+	Request func() map[string]any
+
+	// Namespace returns the namespace of the request, nil if there is none, likewise.
+	Namespace func(ctx context.Context) (map[string]any, error)
+}
+
+// AdmissionRun evaluates the expressions of a policy for one request. It keeps the values of variables,
+// so each is evaluated once. It belongs to one goroutine.
+type AdmissionRun struct {
+	of      *Admission
+	in      AdmissionInput
+	left    uint64
+	current context.Context //nolint:containedctx // of the evaluation that is running, for variables
+
+	object, oldObject, params, request, namespace ref.Val // as far as they were read
+
+	values map[string]ref.Val // of variables
+	spent  uint64             // by variables in the current evaluation
+}
+
+// Run returns a run with a budget.
+func (a *Admission) Run(in AdmissionInput, budget uint64) *AdmissionRun {
+	return &AdmissionRun{of: a, in: in, left: budget}
+}
+
+// Renew gives the run a new budget.
+func (r *AdmissionRun) Renew(budget uint64) { r.left = budget }
+
+// errOutOfBudget ends the evaluation of a policy.
+var errOutOfBudget = budgetError("validation failed due to running out of cost budget, no further validation rules will be run")
+
+// budgetError is an error that wraps ErrBudget and has a text of its own.
+type budgetError string
+
+func (e budgetError) Error() string { return string(e) }
+func (e budgetError) Unwrap() error { return ErrBudget }
+
+// cheap is what a bound may be for the bound to be charged in place of the cost.
+const cheap = 1000
+
+// Evaluate returns the value of an expression as decoded JSON. The error of an expression that fails says
+// why; it does not keep others from being evaluated. An error that wraps [ErrBudget] says that the budget
+// of the run is used up, and that of a context that it has ended.
+func (r *AdmissionRun) Evaluate(ctx context.Context, x *AdmissionExpression) (any, error) {
+	v, err := r.value(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	parts := CostLimit
+	return plain(v, &parts)
+}
+
+func (r *AdmissionRun) value(ctx context.Context, x *AdmissionExpression) (ref.Val, error) {
+	if x.failed != nil {
+		return nil, fmt.Errorf("compilation error: %w", x.failed)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	r.current, r.spent = ctx, 0
+	v, cost, err := x.code.run(ctx, r, x.code.most > cheap)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if cost += r.spent; cost > r.left {
+		return nil, errOutOfBudget
+	}
+	r.left -= cost
+	if err != nil {
+		return nil, fmt.Errorf("expression '%s' resulted in error: %w", x.text, err)
+	}
+	return v, nil
+}
+
+// ResolveName returns the value of a variable.
+func (r *AdmissionRun) ResolveName(name string) (any, bool) {
+	switch name {
+	case "object":
+		return known(&r.object, r.in.Object), true
+	case "oldObject":
+		return known(&r.oldObject, r.in.OldObject), true
+	case "params":
+		return known(&r.params, r.in.Params), true
+	case "request":
+		if r.request == nil {
+			r.request = native(r.in.Request())
+		}
+		return r.request, true
+	case "namespaceObject":
+		return r.namespaceObject(), true
+	case "variables":
+		return variableMap{r}, true
+	}
+	return nil, false
+}
+
+// Parent returns nil: there are no other variables.
+func (r *AdmissionRun) Parent() interpreter.Activation { return nil }
+
+func (r *AdmissionRun) namespaceObject() ref.Val {
+	if r.namespace == nil {
+		var namespace map[string]any
+		if r.in.Namespace != nil {
+			var err error
+			if namespace, err = r.in.Namespace(r.current); err != nil {
+				return types.WrapErr(err)
+			}
+		}
+		r.namespace = native(namespace)
+	}
+	return r.namespace
+}
+
+// known returns the value of a tree, which is made once.
+func known(to *ref.Val, t map[string]any) ref.Val {
+	if *to == nil {
+		*to = native(t)
+	}
+	return *to
+}
+
+func native(t map[string]any) ref.Val {
+	if t == nil {
+		return types.NullValue
+	}
+	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, t)
+}
+
+// variable returns the value of a variable that the policy defines.
+func (r *AdmissionRun) variable(name string) (ref.Val, bool) {
+	x, ok := r.of.defined[name]
+	if !ok {
+		return nil, false
+	}
+	if v, ok := r.values[name]; ok {
+		return v, true
+	}
+	v := r.define(name, x)
+	if r.values == nil {
+		r.values = map[string]ref.Val{}
+	}
+	r.values[name] = v
+	return v, true
+}
+
+func (r *AdmissionRun) define(name string, x *AdmissionExpression) ref.Val {
+	if x.failed != nil {
+		return types.WrapErr(fmt.Errorf("composited variable %q fails to compile: %w", name, x.failed))
+	}
+	v, cost, err := x.code.run(r.current, r, x.code.most > cheap)
+	r.spent += cost
+	if err != nil {
+		return types.WrapErr(fmt.Errorf("composited variable %q fails to evaluate: %w", name, err))
+	}
+	return v
+}
+
+// variableMap is the value of variables. Its fields are evaluated when they are read.
+type variableMap struct{ run *AdmissionRun }
+
+// Find returns a variable.
+func (m variableMap) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), true
+	}
+	return m.run.variable(string(name))
+}
+
+func (m variableMap) Get(key ref.Val) ref.Val      { return get(m, key) }
+func (m variableMap) Contains(key ref.Val) ref.Val { return contains(m, key) }
+func (m variableMap) Size() ref.Val                { return types.Int(len(m.run.of.defined)) }
+func (m variableMap) Iterator() traits.Iterator    { return &nameIterator{} }
+func (m variableMap) Equal(ref.Val) ref.Val        { return types.NewErr("no such overload") }
+func (m variableMap) Type() ref.Type {
+	return types.NewObjectType(variablesType, traits.IndexerType, traits.ContainerType)
+}
+func (m variableMap) Value() any { return nil }
+
+// ConvertToType returns an error: nobody builds such a map.
+func (m variableMap) ConvertToType(t ref.Type) ref.Val { return convert(m, t) }
+
+// ConvertToNative returns an error.
+func (m variableMap) ConvertToNative(reflect.Type) (any, error) {
+	return nil, errors.New("variables cannot be converted")
+}

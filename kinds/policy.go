@@ -1,0 +1,176 @@
+package kinds
+
+import (
+	"context"
+	"time"
+
+	"github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/typed"
+	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+// Policies serves ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding of
+// admissionregistration.{domain}/v1, with what [WithPolicies] adds: policies that clients write are in
+// force.
+//
+//	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), …))
+//
+// Source: POL-01, POL-03.
+func Policies() registry.Definition { return policyKinds{} }
+
+type policyKinds struct{}
+
+// Define implements registry.Definition.
+func (policyKinds) Define(env registry.Env) (registry.Bundle, error) {
+	group := policy.Group(env.GroupDomain)
+	names := registry.Names{Categories: []string{"api-extensions"}}
+	writes := registry.WriteRules{RequireVersion: true}
+	return WithPolicies(all{
+		registry.Kind[policy.ValidatingAdmissionPolicy]{
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Scope: registry.ClusterScoped, Names: names, Writes: writes,
+			Doc:    "A ValidatingAdmissionPolicy says what must hold for writes to be admitted.",
+			Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
+			Table:  policyTable(validationsColumn(), paramKindColumn()),
+			Rules: registry.Rules[policy.ValidatingAdmissionPolicy]{
+				Default: func(_ context.Context, p *policy.ValidatingAdmissionPolicy) { p.Default() },
+			},
+		},
+		registry.Kind[policy.ValidatingAdmissionPolicyBinding]{
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Scope: registry.ClusterScoped, Names: names, Writes: writes,
+			Doc:   "A ValidatingAdmissionPolicyBinding puts a ValidatingAdmissionPolicy in force.",
+			Table: policyTable(policyNameColumn(), paramRefColumn()),
+			Rules: registry.Rules[policy.ValidatingAdmissionPolicyBinding]{
+				Default: func(_ context.Context, b *policy.ValidatingAdmissionPolicyBinding) { b.Default() },
+			},
+		},
+	}).Define(env)
+}
+
+// policyTable has some columns between the name and the age.
+func policyTable(between ...openapi.Column) registry.Table {
+	columns := []openapi.Column{{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"}}}
+	columns = append(columns, between...)
+	return registry.Table{Columns: append(columns, openapi.Column{
+		Name: "Age", Type: "date", Description: "How long the object has existed.", Path: []string{"metadata", "creationTimestamp"},
+	})}
+}
+
+func validationsColumn() openapi.Column {
+	return openapi.Column{
+		Name: "Validations", Type: "integer", Description: "How many things must hold.", Paths: [][]string{{"spec", "validations"}},
+		Cell: func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
+	}
+}
+
+func paramKindColumn() openapi.Column {
+	return openapi.Column{
+		Name: "ParamKind", Type: "string", Description: "The kind of the parameters.", Paths: [][]string{{"spec", "paramKind"}},
+		Cell: func(_ time.Time, v []any) any {
+			kind, ok := v[0].(map[string]any)
+			if !ok {
+				return "<unset>"
+			}
+			version, _ := kind["apiVersion"].(string)
+			name, _ := kind["kind"].(string)
+			return version + "/" + name
+		},
+	}
+}
+
+func policyNameColumn() openapi.Column {
+	return openapi.Column{Name: "PolicyName", Type: "string", Description: "The policy.", Path: []string{"spec", "policyName"}}
+}
+
+func paramRefColumn() openapi.Column {
+	return openapi.Column{
+		Name: "ParamRef", Type: "string", Description: "The parameters.", Paths: [][]string{{"spec", "paramRef"}},
+		Cell: func(_ time.Time, v []any) any {
+			ref, ok := v[0].(map[string]any)
+			name, _ := ref["name"].(string)
+			namespace, _ := ref["namespace"].(string)
+			switch {
+			case !ok:
+				return "<unset>"
+			case name == "":
+				return "<selector>"
+			case namespace == "":
+				return "*/" + name
+			}
+			return namespace + "/" + name
+		},
+	}
+}
+
+// WithPolicies gives the kinds of a definition that have the group admissionregistration.{domain} what
+// belongs to admission policies, whatever their Go types are: their validation, and the plugin that
+// evaluates them. The kinds bring their own defaults.
+//
+// Source: POL-01.
+func WithPolicies(of registry.Definition) registry.Definition { return withPolicies{of} }
+
+type withPolicies struct{ of registry.Definition }
+
+// Define implements registry.Definition.
+func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
+	b, err := w.of.Define(env)
+	if err != nil {
+		return b, err
+	}
+	group := policy.Group(env.GroupDomain)
+	resources := append([]*registry.Resource{}, b.Resources...)
+	for i, r := range resources {
+		if r.Group != group {
+			continue
+		}
+		own := *r
+		switch r.Plural {
+		case "validatingadmissionpolicies":
+			addPolicyRules(&own.Hooks, env.Expressions)
+		case "validatingadmissionpolicybindings":
+			addBindingRules(&own.Hooks)
+		}
+		resources[i] = &own
+	}
+	b.Resources = resources
+	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)],
+		policy.Plugin(policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices}))
+	return b, nil
+}
+
+// addPolicyRules adds the validation of policies to that which there is.
+func addPolicyRules(h *registry.Hooks, rules cel.RuleOptions) {
+	create, update := h.ValidateCreate, h.ValidateUpdate
+	h.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if create != nil {
+			create(ctx, t, f)
+		}
+		if p, err := typed.Decode[policy.ValidatingAdmissionPolicy](t); err == nil { // the schema reports the rest
+			p.Validate(nil, rules, f)
+		}
+	}
+	h.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
+		if update != nil {
+			update(ctx, t, old, f)
+		}
+		p, err := typed.Decode[policy.ValidatingAdmissionPolicy](t)
+		before, bad := typed.Decode[policy.ValidatingAdmissionPolicy](old)
+		if err == nil && bad == nil {
+			p.Validate(before, rules, f)
+		}
+	}
+}
+
+func addBindingRules(h *registry.Hooks) {
+	next := h.Validate
+	h.Validate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if next != nil {
+			next(ctx, t, f)
+		}
+		if b, err := typed.Decode[policy.ValidatingAdmissionPolicyBinding](t); err == nil {
+			b.Validate(f)
+		}
+	}
+}
