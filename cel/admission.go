@@ -47,6 +47,9 @@ type admissionKey struct {
 	params, authorizer bool
 }
 
+// requestResource is the variable that asks about the object of the request.
+const requestResource = "authorizer.requestResource"
+
 // variablesType is the type of the variables that a policy defines.
 const variablesType = "kubernetes.variables"
 
@@ -193,6 +196,9 @@ func (e *environments) admission(key admissionKey) (*celgo.Env, error) {
 	}
 	if key.params {
 		options = append(options, celgo.Variable("params", celgo.DynType))
+	}
+	if key.authorizer {
+		options = append(options, celgo.Variable("authorizer", authorizerType), celgo.Variable(requestResource, resourceCheckType))
 	}
 	env, err := base.Extend(options...)
 	if err != nil {

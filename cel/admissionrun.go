@@ -10,6 +10,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/kindwright/kindwright/authz"
 )
 
 // Budgets of the expressions of a policy.
@@ -30,6 +32,11 @@ type AdmissionInput struct {
 	// Request returns the value of request. It is called when an expression reads it, at most once for
 	// each evaluation.
 	Request func() map[string]any
+
+	// Ask decides what users may do. About is the user and the object of the request. An input without
+	// Ask has no authorizer.
+	Ask   AskFunc
+	About authz.Attributes
 
 	// Namespace returns the namespace of the request, nil if there is none, likewise.
 	Namespace func(ctx context.Context) (map[string]any, error)
@@ -121,12 +128,21 @@ func (r *AdmissionRun) ResolveName(name string) (any, bool) {
 		return r.namespaceObject(), true
 	case "variables":
 		return variableMap{r}, true
+	case "authorizer":
+		return r.asker(authorizerType, authz.Attributes{User: r.in.About.User}), r.in.Ask != nil
+	case requestResource:
+		return r.asker(resourceCheckType, r.in.About), r.in.Ask != nil
 	}
 	return nil, false
 }
 
 // Parent returns nil: there are no other variables.
 func (r *AdmissionRun) Parent() interpreter.Activation { return nil }
+
+// asker is the beginning of a question.
+func (r *AdmissionRun) asker(of *types.Type, about authz.Attributes) ref.Val {
+	return &asker{is: of, data: question{ask: r.in.Ask, about: about}}
+}
 
 func (r *AdmissionRun) namespaceObject() ref.Val {
 	if r.namespace == nil {

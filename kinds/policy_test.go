@@ -1,15 +1,19 @@
 package kinds_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
 )
 
 const (
@@ -61,4 +65,96 @@ func TestPOL_01_03_APolicyIsInForceWhenItsWriteIsAnswered(t *testing.T) {
 		h.must(200, "DELETE", policyBindingsPath+"/sizes", "")
 		h.must(200, "PUT", configMapsPath+"/small", configMap("small", `"a":"1","b":"2"`))
 	})
+}
+
+// TestPOL_02_ReasonsAndMessages asks for each code, and for messages that expressions make.
+func TestPOL_02_ReasonsAndMessages(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	for i, c := range []struct {
+		validation string // fields after the expression
+		code       int
+		message    string
+	}{
+		{`"message":" no. "`, 422, "no."},
+		{`"message":"no","reason":"Forbidden"`, 403, "no"},
+		{`"message":"no","reason":"Unauthorized"`, 401, "no"},
+		{`"message":"no","reason":"RequestEntityTooLarge"`, 413, "no"},
+		{`"message":"no","messageExpression":"'not ' + object.metadata.name"`, 422, "not x"},
+		{`"message":"no","messageExpression":"'two\\nlines'"`, 422, "no"},
+		{`"messageExpression":"object.nothing"`, 422, ""},
+		{`"message":"no","messageExpression":"string(object.nothing)"`, 422, "no"},
+		{`"messageExpression":"' '"`, 422, "failed expression: false"},
+	} {
+		name := fmt.Sprintf("p%d", i)
+		p := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{"resourceRules":[
+			{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["configmaps"]}]},
+			"validations":[{"expression":"false",%s}]}}`, name, c.validation)
+		if c.message == "" { // its type is not known to be text
+			h.refused("POST", policiesPath, p, "spec.validations[0].messageExpression")
+			continue
+		}
+		h.must(201, "POST", policiesPath, p)
+		h.must(201, "POST", policyBindingsPath, inForce(name, `["Deny"]`, ""))
+		out := h.must(c.code, "POST", configMapsPath, configMap("x", ""))
+		require.Equal(t, fmt.Sprintf(`configmaps "x" is forbidden: ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s`, name, name, c.message), out["message"])
+		h.must(200, "DELETE", policyBindingsPath+"/"+name, "")
+	}
+}
+
+// TestPOL_03_Parameters takes parameters by name and by labels, from the namespace of the request, and
+// without any.
+func TestPOL_03_Parameters(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := servePolicies(t, b)
+		h.must(201, "POST", policiesPath, aboutConfigMaps("limits", "params == null || object.metadata.name.startsWith('limit') || size(object.data) <= int(params.data.limit)",
+			`,"paramKind":{"apiVersion":"v1","kind":"ConfigMap"}`))
+		h.must(201, "POST", policyBindingsPath, inForce("limits", `["Deny"]`, `,"paramRef":{"name":"limit","parameterNotFoundAction":"Deny"}`))
+		two := configMap("two", `"a":"1","b":"2"`)
+		refused := h.must(422, "POST", configMapsPath, two)
+		require.Contains(t, refused["message"], "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
+		h.must(200, "PUT", policyBindingsPath+"/limits", withVersion(h, policyBindingsPath+"/limits", inForce("limits", `["Deny"]`, `,"paramRef":{"name":"limit","parameterNotFoundAction":"Allow"}`)))
+		h.must(201, "POST", configMapsPath, configMap("limit", `"limit":"1"`))
+		h.must(422, "POST", configMapsPath, two)
+		h.must(200, "PUT", configMapsPath+"/limit", configMap("limit", `"limit":"2"`))
+		h.must(201, "POST", configMapsPath, two)
+		h.must(200, "PUT", configMapsPath+"/limit", `{"metadata":{"name":"limit","labels":{"kind":"limit"}},"data":{"limit":"1"}}`)
+		h.must(200, "PUT", policyBindingsPath+"/limits", withVersion(h, policyBindingsPath+"/limits",
+			inForce("limits", `["Deny"]`, `,"paramRef":{"selector":{"matchLabels":{"kind":"limit"}},"parameterNotFoundAction":"Allow"}`)))
+		h.must(422, "POST", configMapsPath, configMap("three", `"a":"1","b":"2"`))
+		h.must(200, "PUT", policyBindingsPath+"/limits", withVersion(h, policyBindingsPath+"/limits", inForce("limits", `["Deny"]`, "")))
+		h.must(201, "POST", configMapsPath, configMap("three", `"a":"1","b":"2"`)) // no parameter is null
+	})
+}
+
+// withVersion adds the resourceVersion that an object has now.
+func withVersion(h *host, path, body string) string {
+	h.t.Helper()
+	var object map[string]any
+	require.NoError(h.t, json.Unmarshal([]byte(body), &object))
+	now := h.must(200, "GET", path, "")
+	object["metadata"].(map[string]any)["resourceVersion"] = at(now, "metadata", "resourceVersion")
+	out, err := json.Marshal(object)
+	require.NoError(h.t, err)
+	return string(out)
+}
+
+// TestPOL_04_CEL_09_Variables reads every variable. Warnings show what it finds.
+func TestPOL_04_CEL_09_Variables(t *testing.T) {
+	h := servePolicies(t, memory.New(), kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.User.Name == "admin" || a.Verb == "greet" && a.Name == "x" {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("all", strings.Join([]string{
+		"object.metadata.name == 'x'", "oldObject == null", "request.operation == 'CREATE'", "request.kind.kind == 'ConfigMap'",
+		"request.resource.resource == 'configmaps'", "request.name == 'x'", "request.namespace == 'default'", "request.userInfo.username == 'admin'",
+		"request.userInfo.groups.exists(g, g == 'system:masters')", "!request.dryRun", "request.options.kind == 'CreateOptions'",
+		"namespaceObject.metadata.name == 'default'", "namespaceObject.status.phase == 'Active'", "variables.b == 3",
+		"authorizer.group('').resource('secrets').check('get').allowed()", "authorizer.requestResource.check('greet').allowed()",
+		"!authorizer.serviceAccount('default', 'robot').group('').resource('secrets').check('get').allowed()",
+	}, " && "), `,"variables":[{"name":"a","expression":"1"},{"name":"b","expression":"variables.a + 2"}]`))
+	h.must(201, "POST", policyBindingsPath, inForce("all", `["Deny"]`, ""))
+	h.must(201, "POST", configMapsPath, configMap("x", ""))
+	h.must(422, "POST", configMapsPath, configMap("y", ""))
 }

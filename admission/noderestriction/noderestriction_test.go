@@ -27,6 +27,8 @@ import (
 
 // cluster is a server with some objects, by resource, namespace and name.
 type cluster struct {
+	admission.Server // answers nothing else
+
 	objects map[string]string
 	allow   authz.Decision
 }
@@ -55,10 +57,6 @@ func (c cluster) Get(_ context.Context, of meta.GroupVersionResource, namespace,
 func (cluster) List(context.Context, meta.GroupVersionResource, string) iter.Seq2[map[string]any, error] {
 	panic("not used")
 }
-
-func (cluster) ResourceOf(meta.GroupVersionKind) (admission.Form, bool) { panic("not asked") }
-
-func (cluster) Forms(meta.GroupVersionResource) []admission.Form { panic("not asked") }
 
 func (cluster) Labels(context.Context, meta.GroupVersionResource, string, string) (meta.LabelSet, error) {
 	panic("not used")

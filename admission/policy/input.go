@@ -29,6 +29,7 @@ func (w *walk) input(as admission.Form) (cel.AdmissionInput, error) {
 	in := cel.AdmissionInput{
 		Object: w.r.Object, OldObject: w.r.OldObject,
 		Request: func() map[string]any { return w.description(as) },
+		Ask:     w.ask, About: about(w.r),
 	}
 	if w.r.Namespace != "" && !isNamespace(w.r.Kind) {
 		in.Namespace = w.namespace

@@ -77,7 +77,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	if !now.any(r.Resource.Resource) {
 		return nil
 	}
-	w := &walk{ctx: ctx, r: r}
+	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
 	for h := range now.about(r.Resource.Resource) {
 		if err := w.judge(h); err != nil {
 			return err
@@ -91,6 +91,7 @@ type walk struct {
 	ctx context.Context //nolint:containedctx // of one request
 	r   *admission.Request
 
+	ask     cel.AskFunc
 	views   []view // of the objects
 	denials []denial
 }

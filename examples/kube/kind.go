@@ -6,9 +6,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
+	policyplugin "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -67,7 +69,7 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 // here, or "".
 func (c *cluster) unenforced(group, plural string) string {
 	what := map[string]string{
-		"admissionregistration.k8s.io": "webhooks and admission policies",
+		"admissionregistration.k8s.io": "webhooks and mutating admission policies",
 		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
 	}[group]
 	if group == "" {
@@ -75,6 +77,9 @@ func (c *cluster) unenforced(group, plural string) string {
 	}
 	if group == rbacv1.GroupName && !c.RolesCount {
 		what = "roles"
+	}
+	if strings.HasPrefix(plural, "validatingadmissionpolic") && !c.without(policyplugin.Name) {
+		what = ""
 	}
 	if what == "" || !c.WarnUnenforced {
 		return ""

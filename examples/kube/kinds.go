@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -67,7 +68,7 @@ type Options struct {
 func Plugins() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
-		"Priority", "StorageObjectInUseProtection", "TaintNodesByCondition",
+		"Priority", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
 	}
 }
 
@@ -123,6 +124,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 		}
 	}
 	out.Hooks = append(append(out.Hooks, c.hooks()...), later...)
+	out.Plugins = slices.DeleteFunc(out.Plugins, func(p admission.Plugin) bool { return c.without(p.Name) })
 	return out, nil
 }
 
