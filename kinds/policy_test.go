@@ -152,8 +152,8 @@ func TestPOL_04_CEL_09_Variables(t *testing.T) {
 		"request.userInfo.groups.exists(g, g == 'system:masters')", "!request.dryRun", "request.options.kind == 'CreateOptions'",
 		"namespaceObject.metadata.name == 'default'", "namespaceObject.status.phase == 'Active'", "variables.b == 3",
 		"authorizer.group('').resource('secrets').check('get').allowed()", "authorizer.requestResource.check('greet').allowed()",
-		"!authorizer.serviceAccount('default', 'robot').group('').resource('secrets').check('get').allowed()",
-	}, " && "), `,"variables":[{"name":"a","expression":"1"},{"name":"b","expression":"variables.a + 2"}]`))
+	}, " && "), `,"matchConditions":[{"name":"robots","expression":"!authorizer.serviceAccount('default', 'robot').group('').resource('secrets').check('get').allowed()"}],
+		"variables":[{"name":"a","expression":"1"},{"name":"b","expression":"variables.a + 2"}]`))
 	h.must(201, "POST", policyBindingsPath, inForce("all", `["Deny"]`, ""))
 	h.must(201, "POST", configMapsPath, configMap("x", ""))
 	h.must(422, "POST", configMapsPath, configMap("y", ""))
