@@ -117,11 +117,13 @@ func (r Rule) check(f status.Field) {
 	}
 	for i, url := range r.NonResourceURLs {
 		at := f.Child("nonResourceURLs").Index(i)
-		switch {
-		case url == "*":
-		case !strings.HasPrefix(url, "/"):
+		if url == "*" {
+			continue
+		}
+		if !strings.HasPrefix(url, "/") {
 			at.Invalid(url, "non-resource URL rules must begin with a '/' character")
-		case strings.Contains(url[:len(url)-1], "*"):
+		}
+		if url != "" && strings.Contains(url[:len(url)-1], "*") {
 			at.Invalid(url, "non-resource URL wildcards '*' must be the final character of the rule")
 		}
 	}
@@ -149,7 +151,7 @@ func checkStages(f status.Field, list []Stage) {
 			for _, s := range stages {
 				known = append(known, string(s))
 			}
-			f.Index(i).NotSupported(string(stage), known...)
+			f.Index(i).Invalid(string(stage), "allowed stages are "+strings.Join(known, ","))
 		}
 	}
 }

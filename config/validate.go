@@ -103,7 +103,11 @@ func (w *WebhookConfiguration) check(at status.Field, rules AuthorizationRules) 
 	checkTTL(at.Child("unauthorizedTTL"), w.UnauthorizedTTL.Duration)
 	oneOf(at.Child("subjectAccessReviewVersion"), w.SubjectAccessReviewVersion, "v1", "v1beta1")
 	if v := w.MatchConditionSubjectAccessReviewVersion; v != "" || len(w.MatchConditions) > 0 || !rules.TypeNames {
-		oneOf(at.Child("matchConditionSubjectAccessReviewVersion"), v, "v1")
+		if at := at.Child("matchConditionSubjectAccessReviewVersion"); v == "" {
+			at.Required("required if match conditions are specified")
+		} else {
+			oneOf(at, v, "v1")
+		}
 	}
 	oneOf(at.Child("failurePolicy"), w.FailurePolicy, "NoOpinion", "Deny")
 	w.ConnectionInfo.check(at.Child("connectionInfo"))

@@ -2,6 +2,8 @@ package jwt
 
 import (
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -132,14 +134,39 @@ func (v *validator) issuer(at status.Field, i Issuer) {
 		checkURL(discovery, i.DiscoveryURL)
 	}
 	checkAudiences(at, i)
-	if i.CertificateAuthority != "" && !x509.NewCertPool().AppendCertsFromPEM([]byte(i.CertificateAuthority)) {
-		at.Child("certificateAuthority").Invalid("<omitted>", "data does not contain any valid RSA or ECDSA certificates")
+	if i.CertificateAuthority != "" {
+		if err := checkAuthorities([]byte(i.CertificateAuthority)); err != nil {
+			at.Child("certificateAuthority").Invalid("<omitted>", err.Error())
+		}
 	}
 	switch i.EgressSelectorType {
 	case "", "controlplane", "cluster":
 	default:
 		at.Child("egressSelectorType").Invalid(i.EgressSelectorType, "egress selector must be either controlplane or cluster")
 	}
+}
+
+// checkAuthorities rejects a bundle of certificates of which one cannot be read. A pool of the standard
+// library would leave it out without a word.
+func checkAuthorities(bundle []byte) error {
+	some := false
+	for {
+		block, rest := pem.Decode(bundle)
+		if block == nil {
+			break
+		}
+		if bundle = rest; block.Type != "CERTIFICATE" || len(block.Headers) != 0 {
+			continue
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return err
+		}
+		some = true
+	}
+	if !some {
+		return errors.New("data does not contain any valid RSA or ECDSA certificates")
+	}
+	return nil
 }
 
 func checkURL(at status.Field, text string) {
@@ -292,7 +319,7 @@ func checkExtraKey(at status.Field, key string) {
 			at.Invalid(domain, why)
 		}
 		if !pathCharacters.MatchString(path) {
-			at.Invalid(path, "must consist of characters that a path of a URL may have")
+			at.Invalid(path, `Invalid path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')`)
 		}
 	}
 	if key != strings.ToLower(key) {

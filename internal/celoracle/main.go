@@ -11,6 +11,12 @@
 //
 // Each line of this output is a schema with rules, an object, the object that it replaces if there is
 // one, and the causes and the warnings of the write.
+//
+//	go run . authentication > ../../config/testdata/authentication.jsonl
+//	go run . authorization > ../../config/testdata/authorization.jsonl
+//	go run . policy > ../../config/testdata/policy.jsonl
+//
+// Each line of these is a document of configuration, most with some errors, and what is wrong with it.
 package main
 
 import (
@@ -46,6 +52,8 @@ func main() {
 	records := record
 	if len(os.Args) > 1 && os.Args[1] == "writes" {
 		records = recordWrites
+	} else if len(os.Args) > 1 {
+		records = recordDocuments(os.Args[1])
 	}
 	if err := records(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -7,25 +7,28 @@ import (
 	"testing"
 )
 
-// The tests of package cel read what this program has written.
+// The tests of other packages read what this program has written.
 func TestTheRecordsAreOfToday(t *testing.T) {
 	for name, c := range map[string]struct {
 		record  func(io.Writer) error
 		command string
 	}{
-		"kubernetes.jsonl": {record, "go run ."},
-		"writes.jsonl":     {recordWrites, "go run . writes"},
+		"cel/testdata/kubernetes.jsonl":        {record, "go run ."},
+		"cel/testdata/writes.jsonl":            {recordWrites, "go run . writes"},
+		"config/testdata/authentication.jsonl": {recordDocuments("authentication"), "go run . authentication"},
+		"config/testdata/authorization.jsonl":  {recordDocuments("authorization"), "go run . authorization"},
+		"config/testdata/policy.jsonl":         {recordDocuments("policy"), "go run . policy"},
 	} {
 		var now bytes.Buffer
 		if err := c.record(&now); err != nil {
 			t.Fatal(err)
 		}
-		written, err := os.ReadFile("../../cel/testdata/" + name)
+		written, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(written, now.Bytes()) {
-			t.Errorf("run: %s > ../../cel/testdata/%s", c.command, name)
+			t.Errorf("run: %s > ../../%s", c.command, name)
 		}
 	}
 }

@@ -1,0 +1,137 @@
+package config_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/authn/jwt"
+	"github.com/kindwright/kindwright/config"
+	documents "github.com/kindwright/kindwright/internal/config"
+)
+
+// judged is a document and what Kubernetes says is wrong with it. internal/celoracle records them.
+type judged struct {
+	Document  json.RawMessage `json:"document"`
+	Undecoded bool            `json:"undecoded"`
+	Problems  []string        `json:"problems"`
+}
+
+// problems returns what is wrong with a document, one sentence for each field.
+func problems(t *testing.T, err error) (out []string) {
+	t.Helper()
+	var invalid *documents.InvalidError
+	if err != nil && !errors.As(err, &invalid) {
+		return []string{err.Error()}
+	}
+	if invalid != nil {
+		for _, f := range invalid.Fields {
+			out = append(out, f.String())
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// AUTHNCFG-45, AUTHZCFG-20, AUD-31: Kubernetes' own validation finds the same errors at the same fields,
+// in the same words.
+func TestDocumentsAreJudgedAsByKubernetes(t *testing.T) {
+	rules := config.AuthorizationRules{Types: []string{"AlwaysAllow", "AlwaysDeny", "ABAC", "Node", "RBAC"}, TypeNames: true}
+	for name, judge := range map[string]func(document []byte) error{
+		"authentication": func(document []byte) error {
+			_, err := jwt.Parse(document, "https://taken.example.com")
+			return err
+		},
+		"authorization": func(document []byte) error {
+			c, err := config.ParseAuthorization(document)
+			if err != nil {
+				return err
+			}
+			return c.Validate(rules)
+		},
+		"policy": func(document []byte) error {
+			_, err := audit.ParsePolicy(document)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := os.Open(filepath.Join("testdata", name+".jsonl"))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, file.Close()) }()
+			lines := bufio.NewScanner(file)
+			lines.Buffer(nil, 1<<20)
+			good, bad := 0, 0
+			for lines.Scan() {
+				var one judged
+				require.NoError(t, json.Unmarshal(lines.Bytes(), &one))
+				err := judge(one.Document)
+				switch {
+				case one.Undecoded:
+					require.Error(t, err, "%s", one.Document)
+				case len(one.Problems) == 0:
+					good++
+				default:
+					bad++
+				}
+				if !one.Undecoded {
+					compare(t, one, problems(t, err))
+				}
+			}
+			require.NoError(t, lines.Err())
+			require.Greater(t, good, 10)
+			require.Greater(t, bad, 50)
+		})
+	}
+}
+
+// stricter reports a problem that Kubernetes does not have here: it judges the names of authorizers and
+// the number of an audit policy's rules elsewhere, and rejects each token for an expression of a wrong
+// type.
+func stricter(problem string) bool {
+	return strings.Contains(problem, ": expected name ") || strings.Contains(problem, `username.expression: Invalid value: "claims": must evaluate to string`) ||
+		problem == "rules: Required value: a policy without a rule records nothing"
+}
+
+// What is meant by different sentences, on purpose.
+var (
+	subdomain = regexp.MustCompile(`a lowercase RFC 1123 (subdomain|label) must consist of.*|must consist of lower-case letters, digits, .*`)
+	gotType   = regexp.MustCompile(`(must evaluate to [a-z]+( or list\(string\))?) but got .*`)
+	position  = regexp.MustCompile(`\.resources\[\d+\]\.(group|resourceNames)`)
+	goStruct  = regexp.MustCompile(`Unsupported value: \{"Type":("[A-Za-z]*"),.*\}:`)
+)
+
+// meant is a problem without what Kubernetes and we say differently: the rules for names, the type that
+// an expression has, the position of resources in an audit rule, the names of fields in values, and the
+// field webhook in paths.
+func meant(problem string) string {
+	problem = subdomain.ReplaceAllString(problem, "must be a subdomain")
+	problem = gotType.ReplaceAllString(problem, "$1")
+	problem = position.ReplaceAllString(problem, ".resources.$1")
+	problem = goStruct.ReplaceAllString(problem, "Unsupported value: $1:")
+	return strings.NewReplacer(".webhook.", ".", `"Path":`, `"path":`).Replace(problem)
+}
+
+// compare fails if the problems of a document differ.
+func compare(t *testing.T, want judged, got []string) {
+	t.Helper()
+	if slices.ContainsFunc(got, func(p string) bool { return strings.HasSuffix(p, "Invalid value: null: must be an object") }) {
+		return // Kubernetes takes it for an empty object, and says what that lacks
+	}
+	got = slices.DeleteFunc(got, stricter)
+	for _, list := range [][]string{want.Problems, got} {
+		for i, p := range list {
+			list[i] = meant(p)
+		}
+		slices.Sort(list)
+	}
+	require.Equal(t, strings.Join(want.Problems, "\n"), strings.Join(got, "\n"), "%s", want.Document)
+}
