@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -163,4 +165,45 @@ func TestAPluginThatFailsSendsNothing(t *testing.T) {
 	_, err := read(absent).Post(t.Context(), nil)
 	require.ErrorContains(t, err, "it is not installed: get it at example.dev")
 	require.False(t, asked.Load())
+}
+
+// EXEC-13: connections go through the proxy of the file, and a plugin is told of it. EXEC-11: so it is
+// about a certificate that nobody checks.
+func TestConnectionsGoThroughTheProxyOfTheFile(t *testing.T) {
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = fmt.Fprint(w, r.Header.Get("Authorization")) }))
+	defer srv.Close()
+	var through atomic.Value
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		through.Store(r.Method + " " + r.Host + " " + r.Header.Get("Authorization"))
+		out, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = out.Close() }()
+		in, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer func() { _ = in.Close() }()
+		_, _ = io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
+		ended := make(chan struct{})
+		go func() { defer close(ended); _, _ = io.Copy(out, in); _ = out.(*net.TCPConn).CloseWrite() }()
+		_, _ = io.Copy(in, out)
+		_ = in.Close()
+		<-ended
+	}))
+	defer proxy.Close()
+	dir := t.TempDir()
+	answer(t, dir, "v1", map[string]any{"token": "marked"})
+	user := pluginFile(t, dir, "v1", "interactiveMode: Never, provideClusterInfo: true")
+	c, err := connection.Read(write(t, dir, "server: 'https://server.example.dev', insecure-skip-tls-verify: true, proxy-url: '"+proxy.URL+"'", user), func(error) {})
+	require.NoError(t, err)
+	said, err := c.Post(t.Context(), nil)
+	require.NoError(t, err)
+	require.Equal(t, "Bearer marked", string(said))
+	require.Equal(t, "CONNECT server.example.dev:443 ", through.Load(), "the proxy does not see the token")
+	require.JSONEq(t, `{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false,"cluster":{
+		"server":"https://server.example.dev","insecure-skip-tls-verify":true,"proxy-url":"`+proxy.URL+`"}}}`, told(t, dir)[0])
+	c.Client.CloseIdleConnections()
 }

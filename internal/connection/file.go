@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -53,6 +54,7 @@ type cluster struct {
 	Authority     string `json:"certificate-authority"`
 	ServerName    string `json:"tls-server-name"`
 	Insecure      bool   `json:"insecure-skip-tls-verify"`
+	ProxyURL      string `json:"proxy-url"`           // default: as the environment says
 	Compression   bool   `json:"disable-compression"` // which is never used
 	Extensions    any    `json:"extensions"`
 }
@@ -160,6 +162,11 @@ func (l *loader) check(f *status.Fields) {
 	case err != nil || server.Host == "" || server.User != nil || server.Scheme != "https" && server.Scheme != "http":
 		l.serverAt.Child("server").Invalid(c.Server, "must be a URL of https or http, without a user")
 	}
+	if c.ProxyURL != "" {
+		if _, err := c.proxy(); err != nil {
+			l.serverAt.Child("proxy-url").Invalid("<url>", err.Error()) // it may have a password
+		}
+	}
 	if c.Insecure && c.Authority+c.AuthorityData != "" {
 		l.serverAt.Child("insecure-skip-tls-verify").Forbidden("contradicts certificate-authority")
 	}
@@ -192,6 +199,18 @@ func (l *loader) check(f *status.Fields) {
 	if _, err := l.tls(); err != nil {
 		f.At().Invalid("TLS", err.Error())
 	}
+}
+
+// proxy returns the proxy of the file, nil for none.
+func (c *cluster) proxy() (*url.URL, error) {
+	if c.ProxyURL == "" {
+		return nil, nil
+	}
+	u, err := url.Parse(c.ProxyURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5" {
+		return nil, errors.New("must be a URL of http, https or socks5")
+	}
+	return u, nil
 }
 
 // data returns inline data, or the content of a file.
@@ -267,7 +286,11 @@ func (l *loader) connect(failed func(error)) (Connection, error) {
 			return Connection{}, err
 		}
 	}
-	transport, err := newTransport(func() (*tls.Config, error) {
+	proxy, err := l.cluster.proxy()
+	if err != nil {
+		return Connection{}, err
+	}
+	transport, err := newTransport(proxy, func() (*tls.Config, error) {
 		c, err := l.tls()
 		if err == nil && runs != nil {
 			c.GetClientCertificate = runs.clientCertificate
@@ -305,6 +328,9 @@ func (l *loader) about() (map[string]any, error) {
 	}
 	if len(authorities) > 0 {
 		out["certificate-authority-data"] = base64.StdEncoding.EncodeToString(authorities)
+	}
+	if c.ProxyURL != "" {
+		out["proxy-url"] = c.ProxyURL
 	}
 	if c.Compression {
 		out["disable-compression"] = true

@@ -3,6 +3,7 @@ package connection
 import (
 	"crypto/tls"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,9 +31,13 @@ type transport struct {
 	current atomic.Pointer[http.Transport]
 }
 
-// newTransport makes a transport that calls config again when one of the files changes.
-func newTransport(config func() (*tls.Config, error), failed func(error), names ...string) (*transport, error) {
-	t := &transport{}
+// newTransport makes a transport that calls config again when one of the files changes. Without a proxy,
+// the environment says through which one it connects.
+func newTransport(proxy *url.URL, config func() (*tls.Config, error), failed func(error), names ...string) (*transport, error) {
+	t, through := &transport{}, http.ProxyFromEnvironment
+	if proxy != nil {
+		through = http.ProxyURL(proxy)
+	}
 	var mu sync.Mutex // a file and a credential plugin may change at once
 	read := func() error {
 		mu.Lock()
@@ -42,7 +47,7 @@ func newTransport(config func() (*tls.Config, error), failed func(error), names 
 			return err
 		}
 		old := t.current.Swap(&http.Transport{
-			TLSClientConfig: c, ForceAttemptHTTP2: true, Proxy: http.ProxyFromEnvironment, DisableCompression: true,
+			TLSClientConfig: c, ForceAttemptHTTP2: true, Proxy: through, DisableCompression: true,
 			TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: maxHeadBytes,
 		})
 		if old != nil {
