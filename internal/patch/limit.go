@@ -36,17 +36,21 @@ const (
 )
 
 // maxAllocated limits about how many bytes a patch allocates: each byte of the object and of the
-// values is allocated six times, each of a text with escapes 15 times, each that is copied three
-// times, and a value takes about 64 bytes besides, an operation a thousand.
+// values is allocated six times, each of a large value that a later operation descends into 20 times,
+// since the library reads and writes it anew, each of a text with escapes 15 times, each that is
+// copied three times, and a value takes about 64 bytes besides, an operation a thousand.
 //
 // Source: S1.
 const (
 	maxAllocated   = 24 << 20
 	valueFactor    = 6
-	escapedFactor  = 9 // besides valueFactor
+	descentFactor  = 14 // besides valueFactor
+	escapedFactor  = 9  // besides valueFactor
 	copyFactor     = 3
 	valueBytes     = 64
 	operationBytes = 1000
+
+	largeValue = 64 << 10
 )
 
 // maxNested is the maximum depth of an object that a patch is applied to.
@@ -54,7 +58,7 @@ const maxNested = 512
 
 // bounded rejects a patch that would cost too much. documentBytes is the size of the object.
 func bounded(operations []operation, original map[string]any, documentBytes int) error {
-	deepest, moves, copies := 0, 0, 0
+	deepest, moves, copies, descended := 0, 0, 0, 0
 	var sizes measure
 	sizes.add(original)
 	bytes := documentBytes
@@ -69,11 +73,14 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 		case "add", "replace", "test":
 			before := sizes.bytes
 			sizes.add(op.value)
-			bytes += sizes.bytes - before
+			size := sizes.bytes - before
+			if bytes += size; size > largeValue && descends(operations[i+1:], op.path) {
+				descended += size
+			}
 		}
 	}
 	copied := min(MaxCopiedBytes, copies*bytes)
-	if allocated := valueFactor*bytes + escapedFactor*sizes.escaped + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
+	if allocated := valueFactor*bytes + descentFactor*descended + escapedFactor*sizes.escaped + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
 		return tooLarge("the patch takes about %d bytes to apply to an object of this size, and the limit is %d: "+
 			"send less at once or replace the object", allocated, maxAllocated)
 	}
@@ -84,6 +91,16 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 		return tooLarge("the patch is too costly for an object of this size: send fewer operations or replace the object")
 	}
 	return nil
+}
+
+// descends reports whether an operation refers to what is below path.
+func descends(operations []operation, path string) bool {
+	for i := range operations {
+		if op := &operations[i]; within(op.path, path) || within(op.from, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // tooLarge returns a 413 error that names the limit.

@@ -128,3 +128,22 @@ func TestS1_EscapesCost(t *testing.T) {
 		}
 	}
 }
+
+// The library reads a value anew that a later operation descends into, so such a value counts more.
+func TestS1_DescentIntoALargeValue(t *testing.T) {
+	text := strings.Repeat("x", 3<<19)
+	add := `{"op":"add","path":"/spec","value":{"a":"` + text + `"}}`
+	for last, code := range map[string]int{
+		`{"op":"add","path":"/spec/b","value":1}`:        http.StatusRequestEntityTooLarge,
+		`{"op":"move","from":"/spec/a","path":"/a"}`:     http.StatusRequestEntityTooLarge,
+		`{"op":"add","path":"/specific","value":1}`:      0,
+		`{"op":"copy","from":"/status","path":"/other"}`: 0,
+	} {
+		_, err := JSON(object(t, `{"status":{}}`), []byte("["+add+","+last+"]"), Options{})
+		if code == 0 {
+			require.NoError(t, err, last)
+			continue
+		}
+		require.Equal(t, code, status.CodeOf(err), "%s: %v", last, err)
+	}
+}
