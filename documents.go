@@ -62,15 +62,16 @@ func (s *Server) content() discovery.Content {
 func resourcesOf(v *engine.Version) []discovery.Resource {
 	out := make([]discovery.Resource, len(v.Kinds))
 	for i, served := range v.Kinds {
-		out[i] = resourceOf(served.Kind)
+		out[i] = resourceOf(served)
 	}
 	return out
 }
 
-func resourceOf(r *engine.Kind) discovery.Resource {
+func resourceOf(served *engine.Served) discovery.Resource {
+	r := served.Kind
 	out := discovery.Resource{
 		GVK: r.GroupVersionKind(), Plural: r.Plural, Singular: r.Names.Singular, Namespaced: !r.ClusterScoped,
-		Verbs: r.Verbs, ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
+		Verbs: served.Verbs(), ShortNames: r.Names.ShortNames, Categories: r.Names.Categories,
 	}
 	if r.Virtual == nil {
 		stored := r.Resource

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/storage"
@@ -72,6 +73,8 @@ func (s *Set) fork(encodings *encodings) (*Set, map[*Served]*Served) {
 	add := func(from *Served, hidden bool) {
 		to := *from
 		to.scope, to.flights, to.broken, to.unlead = &scope{encodings}, &flights{}, &broken{}, nil
+		to.ending = new(atomic.Bool)
+		to.ending.Store(from.ending.Load())
 		to.present, to.leave = context.WithCancel(context.Background())
 		if hidden {
 			to.leave()

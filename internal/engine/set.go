@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -34,6 +35,8 @@ type Served struct {
 	broken    *broken // objects that cannot be shown in this form
 	late      bool    // it was added to an engine that served others already
 
+	ending *atomic.Bool // see Ending
+
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc
 	unlead  context.CancelFunc // ends the work of follow; set by it
@@ -42,7 +45,7 @@ type Served struct {
 // newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
-	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}}
+	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}, ending: new(atomic.Bool)}
 	s.late = e.Set().generation > emptyGeneration
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {

@@ -113,7 +113,7 @@ func (c *controller) serveAll(ctx context.Context) error {
 	err := c.engine.Change(ctx, inherited, all)
 	if err == nil {
 		for name, one := range c.served {
-			c.conversions.keep(name, one.client)
+			c.noteServed(name, one)
 		}
 	}
 	if err == nil || ctx.Err() != nil {
@@ -398,6 +398,7 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if have != nil && d.DeletionTimestamp != nil && !have.ending {
 		have.ending = true // the deletion has raised the generation, and changed nothing that is served
 		have.generation++
+		c.engine.Ending(have.versions...)
 	}
 	if have != nil && have.generation == d.Generation && equalNames(have.names, names) {
 		return nil
@@ -416,9 +417,17 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 	if err := c.engine.Change(ctx, before, resources); err != nil {
 		return err
 	}
-	c.served[d.Name] = one
-	c.conversions.keep(d.Name, one.client)
+	c.noteServed(d.Name, one)
 	return nil
+}
+
+// noteServed notes that the engine serves the kind of a definition as one describes it.
+func (c *controller) noteServed(name string, one *served) {
+	c.served[name] = one
+	c.conversions.keep(name, one.client)
+	if one.ending {
+		c.engine.Ending(one.versions...)
+	}
 }
 
 // writeStatus stores the conditions and names that the controller has found, if they differ.

@@ -236,6 +236,14 @@ func TestCRD_21_HeldDefinitionsStayTerminating(t *testing.T) {
 		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/shirts", `{"metadata":{"name":"a"}}`)
 		require.Equal(t, 403, code, "%v", answer)
 		require.Contains(t, answer["message"], "create not allowed while custom resource definition is terminating")
+		verbs := func() any {
+			_, answer := call(t, srv, "GET", "/apis/shop.example.com/v1", "")
+			return answer["resources"].([]any)[0].(map[string]any)["verbs"]
+		}
+		require.Equal(t, []any{"delete", "deletecollection", "get", "list", "watch"}, verbs())
+		srv.Close()
+		srv = apitest.Config{Backend: db}.New(t, crd.Kinds())
+		require.Equal(t, []any{"delete", "deletecollection", "get", "list", "watch"}, verbs())
 	})
 }
 

@@ -237,3 +237,44 @@ func TestCRD_14_ReorderedListsAreUnchanged(t *testing.T) {
 		require.Equal(t, []string{"spec.tags: Too many: 3: must have at most 2 items"}, causes(answer), code)
 	})
 }
+
+// Definitions of the time before structural schemas keep every field of their objects.
+func TestCRD_08_StoredPreserveUnknownFieldsIsHonoured(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		for name, schema := range map[string]string{
+			"structural": `{"type":"object","properties":{"spec":{"type":"object","properties":{"color":{"type":"string"},"parts":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"}}}}}}}}`,
+			"not":        `{"properties":{"spec":{"properties":{"color":{"type":"string"},"parts":{"minItems":1}}}}}`,
+		} {
+			t.Run(name, func(t *testing.T) {
+				srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+				establish(t, srv, strings.ReplaceAll(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"NAMEs.old.example.com"},
+					"spec":{"group":"old.example.com","scope":"Namespaced","names":{"plural":"NAMEs","kind":"NAMEThing"},
+					"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","description":"later"}}}]}}`, "NAME", name))
+				srv.Close()
+				key := storage.ObjectKey("apiextensions.k8s.io/customresourcedefinitions", "", name+"s.old.example.com")
+				rec, err := db.Get(t.Context(), key)
+				require.NoError(t, err)
+				text := strings.Replace(string(rec.Value), `{"description":"later","type":"object"}`, schema, 1)
+				text = strings.Replace(text, `"scope":"Namespaced"`, `"preserveUnknownFields":true,"scope":"Namespaced"`, 1)
+				require.Contains(t, text, schema)
+				_, err = db.Commit(t.Context(), []storage.Op{storage.Put(key, []byte(text), storage.Expect(rec.Revision))})
+				require.NoError(t, err)
+
+				srv = apitest.Config{Backend: db}.New(t, crd.Kinds())
+				path := "/apis/old.example.com/v1/namespaces/default/" + name + "s"
+				spec := map[string]any{"color": "red", "odd": map[string]any{"a": 1.0}, "parts": []any{map[string]any{"name": "x", "odd": 2.0}}}
+				body, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "a"}, "spec": spec, "more": 3.0})
+				require.NoError(t, err)
+				code, answer := call(t, srv, "POST", path, string(body))
+				require.Equal(t, 201, code, "%v", answer)
+				require.Equal(t, spec, answer["spec"])
+				require.Equal(t, 3.0, answer["more"])
+				until(t, srv, name+"s.old.example.com", "Established", "True InitialNamesAccepted: the initial names have been accepted")
+				require.Eventually(t, func() bool {
+					_, now := call(t, srv, "GET", definitions+"/"+name+"s.old.example.com", "")
+					return strings.Contains(condition(now, "NonStructuralSchema"), "spec.preserveUnknownFields: Invalid value: true: must be false")
+				}, time.Minute, time.Millisecond)
+			})
+		}
+	})
+}

@@ -3,6 +3,7 @@ package crd
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -44,7 +45,39 @@ func (d *definition) schema(i int) map[string]any {
 	if document, ok := holder["openAPIV3Schema"].(map[string]any); ok {
 		return document
 	}
-	return map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+	return unknown()
+}
+
+// unknown is the schema document of a kind whose objects may have any fields.
+func unknown() map[string]any {
+	return map[string]any{"type": "object", preserveUnknown: true}
+}
+
+const preserveUnknown = "x-kubernetes-preserve-unknown-fields"
+
+// keepingAll returns a schema document under which no field of an object is dropped, as definitions ask
+// for that were stored with preserveUnknownFields.
+func keepingAll(node map[string]any) map[string]any {
+	out := maps.Clone(node)
+	if out["type"] == "object" && out["additionalProperties"] == nil {
+		out[preserveUnknown] = true
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		if below, ok := out[keyword].(map[string]any); ok {
+			out[keyword] = keepingAll(below)
+		}
+	}
+	if properties, ok := out["properties"].(map[string]any); ok {
+		kept := make(map[string]any, len(properties))
+		for name, below := range properties {
+			kept[name] = below
+			if one, ok := below.(map[string]any); ok {
+				kept[name] = keepingAll(one)
+			}
+		}
+		out["properties"] = kept
+	}
+	return out
 }
 
 // resources returns the resource of each version, the stored one first.
@@ -96,7 +129,15 @@ func first(yes bool) int {
 // resource describes one version.
 func (d *definition) resource(i int, names CustomResourceDefinitionNames, env registry.Env) (*registry.Resource, error) {
 	v := &d.Spec.Versions[i]
-	schema, problems := openapi.TreeReader{Stored: openapi.AnyBreach}.Read(d.schema(i))
+	reader := openapi.TreeReader{Stored: openapi.AnyBreach}
+	document := d.schema(i)
+	if d.Spec.PreserveUnknownFields {
+		document = keepingAll(document)
+	}
+	schema, problems := reader.Read(document)
+	if len(problems) > 0 && d.Spec.PreserveUnknownFields { // schemas of that time need not be structural
+		schema, problems = reader.Read(unknown())
+	}
 	if len(problems) > 0 {
 		all := make([]string, len(problems))
 		for i, p := range problems {
