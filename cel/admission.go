@@ -3,6 +3,7 @@ package cel
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -45,6 +46,7 @@ type Admission struct {
 type admissionKey struct {
 	minor              int
 	params, authorizer bool
+	mutates            bool // expressions may make what mutations consist of
 }
 
 // requestResource is the variable that asks about the object of the request.
@@ -64,24 +66,26 @@ func NewAdmission(o AdmissionOptions) (*Admission, error) {
 	}, nil
 }
 
-// env returns the environment of an expression.
-func (a *Admission) env(text string, authorizer bool) (*celgo.Env, error) {
-	key := admissionKey{a.minor, a.options.Params, authorizer}
+// key returns the key of the environment of an expression.
+func (a *Admission) key(text string, authorizer bool, results []Type) admissionKey {
+	key := admissionKey{a.minor, a.options.Params, authorizer, slices.ContainsFunc(results, Type.isMade)}
 	if a.options.Stored || a.options.Known != nil && a.options.Known(text) {
 		key.minor = all
 	}
+	return key
+}
+
+// checker returns the environment that checks an expression. It differs from the one that all
+// policies share by the types of variables, which are only needed until the policy is compiled.
+func (a *Admission) checker(key admissionKey, shared *celgo.Env) (*celgo.Env, error) {
 	if len(a.fields) == 0 {
-		return bases.admission(key)
+		return shared, nil
 	}
 	if env, ok := a.made[key]; ok {
 		return env, nil
 	}
-	base, err := bases.admission(key)
-	if err != nil {
-		return nil, err
-	}
-	env, err := base.Extend(celgo.CustomTypeProvider(&provider{
-		Provider: base.CELTypeProvider(), objects: map[string]map[string]Type{variablesType: a.fields},
+	env, err := shared.Extend(celgo.CustomTypeProvider(&provider{
+		Provider: shared.CELTypeProvider(), objects: map[string]map[string]Type{variablesType: a.fields},
 	}))
 	if err == nil {
 		a.made[key] = env
@@ -119,10 +123,16 @@ func declared(t *celgo.Type) Type {
 }
 
 // Compile parses an expression, checks its types, and checks that its result has one of the types; any
-// if none is given. authorizer declares the variables authorizer and authorizer.requestResource. An
-// error is a [*CompileError].
+// if none is given. authorizer declares the variables authorizer and authorizer.requestResource. Only
+// expressions that make a [Configuration] or [Patches] can use Object{}, JSONPatch{} and
+// jsonpatch.escapeKey. An error is a [*CompileError].
 func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*AdmissionExpression, error) {
-	env, err := a.env(text, authorizer)
+	key := a.key(text, authorizer, results)
+	shared, err := bases.admission(key)
+	if err != nil {
+		return nil, whole("unexpected error loading CEL environment: " + err.Error())
+	}
+	env, err := a.checker(key, shared)
 	if err != nil {
 		return nil, whole("unexpected error loading CEL environment: " + err.Error())
 	}
@@ -134,11 +144,11 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	if issues != nil && issues.Err() != nil {
 		return nil, whole("compilation failed: " + issues.String())
 	}
-	if len(results) > 0 && !anyAccepts(results, ast.OutputType()) {
+	if len(results) > 0 && !slices.ContainsFunc(results, func(t Type) bool { return t.is == celgo.DynType || t.is.IsExactType(ast.OutputType()) }) {
 		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
 	}
 	counted := &costs{prices: a.options.Prices}
-	code := &expression{text: text, env: env, ast: ast, costs: counted, most: math.MaxUint64}
+	code := &expression{text: text, env: shared, ast: ast, costs: counted, most: math.MaxUint64}
 	if bound, err := env.EstimateCost(ast, counted); err == nil {
 		code.most = bound.Max
 	}
@@ -199,6 +209,9 @@ func (e *environments) admission(key admissionKey) (*celgo.Env, error) {
 	}
 	if key.authorizer {
 		options = append(options, celgo.Variable("authorizer", authorizerType), celgo.Variable(requestResource, resourceCheckType))
+	}
+	if key.mutates {
+		options = append(options, patchLibrary()...)
 	}
 	env, err := base.Extend(options...)
 	if err != nil {

@@ -79,13 +79,20 @@ const cheap = 1000
 // Evaluate returns the value of an expression as decoded JSON. The error of an expression that fails says
 // why; it does not keep others from being evaluated. An error that wraps [ErrBudget] says that the budget
 // of the run is used up, and that of a context that it has ended.
+//
+// The value of a [Configuration] is a map[string]any, and that of [Patches] a []Patch.
 func (r *AdmissionRun) Evaluate(ctx context.Context, x *AdmissionExpression) (any, error) {
 	v, err := r.value(ctx, x)
 	if err != nil {
 		return nil, err
 	}
-	parts := CostLimit
-	return plain(v, &parts)
+	switch made := x.code.ast.OutputType(); {
+	case made.IsExactType(Configuration().is):
+		return configuration(v, CostLimit)
+	case made.IsExactType(Patches().is):
+		return patches(v, CostLimit)
+	}
+	return plain(v, CostLimit)
 }
 
 func (r *AdmissionRun) value(ctx context.Context, x *AdmissionExpression) (ref.Val, error) {
@@ -139,8 +146,11 @@ func (r *AdmissionRun) ResolveName(name string) (any, bool) {
 // Parent returns nil: there are no other variables.
 func (r *AdmissionRun) Parent() interpreter.Activation { return nil }
 
-// asker is the beginning of a question.
+// asker is the beginning of a question. Questions about resources are about all their versions.
 func (r *AdmissionRun) asker(of *types.Type, about authz.Attributes) ref.Val {
+	if about.ResourceRequest {
+		about.Version = "*"
+	}
 	return &asker{is: of, data: question{ask: r.in.Ask, about: about}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -44,4 +45,27 @@ func Ask(ctx context.Context, schema *openapi.Schema, object map[string]any, rul
 		return out
 	}
 	return ask(true), ask(false)
+}
+
+// AskAdmission compiles and evaluates an expression that may use everything, and returns why it does not
+// compile, or its value with its type, and what it costs.
+func AskAdmission(ctx context.Context, a *Admission, in AdmissionInput, text string) (problem, result string, cost uint64) {
+	x, err := a.Compile(text, true, Dyn(), Configuration())
+	if err != nil {
+		return err.Error(), "", 0
+	}
+	run := a.Run(in, BindingCostLimit)
+	run.current = ctx
+	v, cost, err := x.code.run(ctx, run, true)
+	cost += run.spent
+	if err != nil {
+		return "", "failed: " + err.Error(), cost
+	}
+	name := v.Type().TypeName()
+	tree, err := (&decoder{parts: CostLimit, rich: true}).decode(v)
+	if err != nil {
+		return "", name, cost
+	}
+	written, _ := json.AppendTree(nil, tree)
+	return "", name + " " + string(written), cost
 }

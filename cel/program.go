@@ -2,8 +2,12 @@ package cel
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"time"
 
 	celgo "github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
@@ -52,8 +56,7 @@ func (p *Program) Evaluate(ctx context.Context, values Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	parts := int(p.limit) //nolint:gosec // at most CostLimit
-	return plain(result, &parts)
+	return plain(result, int(p.limit)) //nolint:gosec // at most CostLimit
 }
 
 // Holds returns the value of an expression that was compiled with the result [Bool].
@@ -108,10 +111,18 @@ func (p *Program) Selects(variable, field string) (found bool) {
 	return found
 }
 
-// plain returns a value as decoded JSON. It counts the parts, because a few steps can nest a list
+// plain returns a value as decoded JSON, which has at most some parts.
+func plain(v ref.Val, parts int) (any, error) { return (&decoder{parts: parts}).decode(v) }
+
+// decoder turns values into decoded JSON. It counts the parts, because a few steps can nest a list
 // in itself until it has billions.
-func plain(v ref.Val, parts *int) (any, error) {
-	if *parts--; *parts < 0 {
+type decoder struct {
+	parts int
+	rich  bool // accepts values of other types, in the form that they have in JSON
+}
+
+func (d *decoder) decode(v ref.Val) (any, error) {
+	if d.parts--; d.parts < 0 {
 		return nil, ErrBudget
 	}
 	switch v := v.(type) {
@@ -129,19 +140,49 @@ func plain(v ref.Val, parts *int) (any, error) {
 		if !v.HasValue() {
 			return nil, nil //nolint:nilnil // nothing reads as null
 		}
-		return plain(v.GetValue(), parts)
+		return d.decode(v.GetValue())
 	case traits.Lister:
-		return plainList(v, parts)
+		return d.list(v)
 	case traits.Mapper:
-		return plainMap(v, parts)
+		return d.object(v)
+	}
+	if d.rich {
+		return d.other(v)
 	}
 	return nil, fmt.Errorf("the result has a part of the type %s", v.Type().TypeName())
 }
 
-func plainList(v traits.Lister, parts *int) (any, error) {
+// other returns a value of a type that JSON does not have.
+func (d *decoder) other(v ref.Val) (any, error) {
+	switch v := v.(type) {
+	case *built:
+		object := map[string]any{}
+		for name, field := range v.fields {
+			value, err := d.decode(field)
+			if err != nil {
+				return nil, err
+			}
+			object[name] = value
+		}
+		return object, nil
+	case types.Uint:
+		if v <= math.MaxInt64 {
+			return int64(v), nil
+		}
+	case types.Bytes:
+		return base64.StdEncoding.EncodeToString(v), nil
+	case types.Timestamp:
+		return v.UTC().Format(time.RFC3339Nano), nil
+	case types.Duration:
+		return strconv.FormatFloat(v.Seconds(), 'f', -1, 64) + "s", nil
+	}
+	return nil, fmt.Errorf("the result has a part of the type %s", v.Type().TypeName())
+}
+
+func (d *decoder) list(v traits.Lister) (any, error) {
 	list := []any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
-		item, err := plain(it.Next(), parts)
+		item, err := d.decode(it.Next())
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +191,7 @@ func plainList(v traits.Lister, parts *int) (any, error) {
 	return list, nil
 }
 
-func plainMap(v traits.Mapper, parts *int) (any, error) {
+func (d *decoder) object(v traits.Mapper) (any, error) {
 	object := map[string]any{}
 	for it := v.Iterator(); it.HasNext() == types.True; {
 		key := it.Next()
@@ -158,7 +199,7 @@ func plainMap(v traits.Mapper, parts *int) (any, error) {
 		if !ok {
 			return nil, fmt.Errorf("the result has a key of the type %s", key.Type().TypeName())
 		}
-		value, err := plain(v.Get(key), parts)
+		value, err := d.decode(v.Get(key))
 		if err != nil {
 			return nil, err
 		}

@@ -93,7 +93,7 @@ const maxPerPattern = 24
 func expressions() []string {
 	var out []string
 	for _, p := range patterns {
-		all := expand(p)
+		all := expand(p, operands)
 		step := max(1, len(all)/maxPerPattern)
 		for i := 0; i < len(all); i += step {
 			out = append(out, all[i])
@@ -104,7 +104,7 @@ func expressions() []string {
 }
 
 // expand replaces the first letter in braces by each of its operands, and so on.
-func expand(pattern string) []string {
+func expand(pattern string, operands map[string][]string) []string {
 	for i := 0; i+2 < len(pattern); i++ {
 		if pattern[i] != '{' || pattern[i+2] != '}' {
 			continue
@@ -114,7 +114,7 @@ func expand(pattern string) []string {
 			continue
 		}
 		var out []string
-		for _, rest := range expand(pattern[i+3:]) {
+		for _, rest := range expand(pattern[i+3:], operands) {
 			for _, v := range values {
 				out = append(out, pattern[:i]+v+rest)
 			}

@@ -12,6 +12,11 @@
 // Each line of this output is a schema with rules, an object, the object that it replaces if there is
 // one, and the causes and the warnings of the write.
 //
+//	go run . admission > ../../cel/testdata/admission.jsonl
+//
+// The first line of this output is what the expressions of policies see of a write, and the variables
+// of the policy. Each other line is one expression with Kubernetes' answer.
+//
 //	go run . authentication > ../../config/testdata/authentication.jsonl
 //	go run . authorization > ../../config/testdata/authorization.jsonl
 //	go run . policy > ../../config/testdata/policy.jsonl
@@ -27,6 +32,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -50,9 +56,13 @@ type Answer struct {
 
 func main() {
 	records := record
-	if len(os.Args) > 1 && os.Args[1] == "writes" {
+	switch strings.Join(os.Args[1:], " ") {
+	case "writes":
 		records = recordWrites
-	} else if len(os.Args) > 1 {
+	case "admission":
+		records = recordAdmission
+	case "":
+	default:
 		records = recordDocuments(os.Args[1])
 	}
 	if err := records(os.Stdout); err != nil {

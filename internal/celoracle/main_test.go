@@ -18,6 +18,7 @@ func TestTheRecordsAreOfToday(t *testing.T) {
 		"config/testdata/authentication.jsonl": {recordDocuments("authentication"), "go run . authentication"},
 		"config/testdata/authorization.jsonl":  {recordDocuments("authorization"), "go run . authorization"},
 		"config/testdata/policy.jsonl":         {recordDocuments("policy"), "go run . policy"},
+		"cel/testdata/admission.jsonl":         {recordAdmission, "go run . admission"},
 	} {
 		var now bytes.Buffer
 		if err := c.record(&now); err != nil {
