@@ -12,13 +12,13 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Policies serves ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding of
+// Policies serves ValidatingAdmissionPolicy, MutatingAdmissionPolicy and their bindings of
 // admissionregistration.{domain}/v1, with what [WithPolicies] adds: policies that clients write are in
 // force.
 //
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), …))
 //
-// Source: POL-01, POL-03.
+// Source: POL-01, POL-03, POL-05.
 func Policies() registry.Definition { return policyKinds{} }
 
 type policyKinds struct{}
@@ -46,6 +46,22 @@ func (policyKinds) Define(env registry.Env) (registry.Bundle, error) {
 				Default: func(_ context.Context, b *policy.ValidatingAdmissionPolicyBinding) { b.Default() },
 			},
 		},
+		registry.Kind[policy.MutatingAdmissionPolicy]{
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Scope: registry.ClusterScoped, Names: names, Writes: writes,
+			Doc:   "A MutatingAdmissionPolicy changes the objects of writes before they are stored.",
+			Table: policyTable(mutationsColumn(), paramKindColumn()),
+			Rules: registry.Rules[policy.MutatingAdmissionPolicy]{
+				Default: func(_ context.Context, p *policy.MutatingAdmissionPolicy) { p.Default() },
+			},
+		},
+		registry.Kind[policy.MutatingAdmissionPolicyBinding]{
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Scope: registry.ClusterScoped, Names: names, Writes: writes,
+			Doc:   "A MutatingAdmissionPolicyBinding puts a MutatingAdmissionPolicy in force.",
+			Table: policyTable(policyNameColumn(), paramRefColumn()),
+			Rules: registry.Rules[policy.MutatingAdmissionPolicyBinding]{
+				Default: func(_ context.Context, b *policy.MutatingAdmissionPolicyBinding) { b.Default() },
+			},
+		},
 	}).Define(env)
 }
 
@@ -61,6 +77,13 @@ func policyTable(between ...openapi.Column) registry.Table {
 func validationsColumn() openapi.Column {
 	return openapi.Column{
 		Name: "Validations", Type: "integer", Description: "How many things must hold.", Paths: [][]string{{"spec", "validations"}},
+		Cell: func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
+	}
+}
+
+func mutationsColumn() openapi.Column {
+	return openapi.Column{
+		Name: "Mutations", Type: "integer", Description: "How many changes the policy makes.", Paths: [][]string{{"spec", "mutations"}},
 		Cell: func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
 	}
 }
@@ -131,12 +154,16 @@ func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 			addPolicyRules(&own.Hooks, env.Expressions)
 		case "validatingadmissionpolicybindings":
 			addBindingRules(&own.Hooks)
+		case "mutatingadmissionpolicies":
+			addMutatingRules(&own.Hooks, env.Expressions)
+		case "mutatingadmissionpolicybindings":
+			addMutatingBindingRules(&own.Hooks)
 		}
 		resources[i] = &own
 	}
 	b.Resources = resources
-	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)],
-		policy.Plugin(policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices}))
+	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices}
+	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil
 }
 
@@ -159,6 +186,41 @@ func addPolicyRules(h *registry.Hooks, rules cel.RuleOptions) {
 		before, bad := typed.Decode[policy.ValidatingAdmissionPolicy](old)
 		if err == nil && bad == nil {
 			p.Validate(before, rules, f)
+		}
+	}
+}
+
+// addMutatingRules adds the validation of mutating policies to that which there is.
+func addMutatingRules(h *registry.Hooks, rules cel.RuleOptions) {
+	create, update := h.ValidateCreate, h.ValidateUpdate
+	h.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if create != nil {
+			create(ctx, t, f)
+		}
+		if p, err := typed.Decode[policy.MutatingAdmissionPolicy](t); err == nil { // the schema reports the rest
+			p.Validate(nil, rules, f)
+		}
+	}
+	h.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
+		if update != nil {
+			update(ctx, t, old, f)
+		}
+		p, err := typed.Decode[policy.MutatingAdmissionPolicy](t)
+		before, bad := typed.Decode[policy.MutatingAdmissionPolicy](old)
+		if err == nil && bad == nil {
+			p.Validate(before, rules, f)
+		}
+	}
+}
+
+func addMutatingBindingRules(h *registry.Hooks) {
+	next := h.Validate
+	h.Validate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if next != nil {
+			next(ctx, t, f)
+		}
+		if b, err := typed.Decode[policy.MutatingAdmissionPolicyBinding](t); err == nil {
+			b.Validate(f)
 		}
 	}
 }

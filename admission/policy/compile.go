@@ -16,7 +16,9 @@ type compiled struct {
 	conditions  match.Conditions
 	validations []validation
 	annotations []annotation
-	failed      error // what keeps the whole policy from being evaluated
+	mutations   []mutation // in place of validations
+	again       bool       // the mutations are evaluated again after others
+	failed      error      // what keeps the whole policy from being evaluated
 }
 
 // expression is an expression, or why it does not compile.

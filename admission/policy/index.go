@@ -20,6 +20,7 @@ type held struct {
 	name    string
 	uid     meta.UID
 	spec    *ValidatingAdmissionPolicySpec
+	mutates *MutatingAdmissionPolicySpec // nil for a validating policy
 	matcher *match.Matcher
 	failed  error            // why there is no matcher
 	compile func() *compiled // compiles on the first call
@@ -168,6 +169,38 @@ func (x *index) policyFeed() watch.Observer {
 func (x *index) bindingFeed() watch.Observer {
 	return &feed[ValidatingAdmissionPolicyBinding]{
 		index: x, put: x.putBinding, drop: func(name string) { delete(x.bindings, name) },
+		known: func() []string { return slices.Collect(maps.Keys(x.bindings)) },
+	}
+}
+
+func (x *index) putMutatingPolicy(p *MutatingAdmissionPolicy) {
+	if have, ok := x.policies[p.Name]; ok && have.uid == p.UID && json.Equal(treeOf(have.mutates), treeOf(&p.Spec)) {
+		return // only the metadata changed
+	}
+	h := &held{name: p.Name, uid: p.UID, spec: p.Spec.shared(), mutates: &p.Spec}
+	if p.Spec.MatchConstraints != nil {
+		h.matcher, h.failed = match.Compile(p.Spec.MatchConstraints)
+	} else {
+		h.failed = errNoConstraints
+	}
+	prices := x.prices
+	h.compile = sync.OnceValue(func() *compiled { return compileMutations(h.mutates, prices) })
+	x.policies[p.Name] = h
+}
+
+func (x *index) mutatingPolicyFeed() watch.Observer {
+	return &feed[MutatingAdmissionPolicy]{
+		index: x, put: x.putMutatingPolicy, drop: func(name string) { delete(x.policies, name) },
+		known: func() []string { return slices.Collect(maps.Keys(x.policies)) },
+	}
+}
+
+func (x *index) mutatingBindingFeed() watch.Observer {
+	put := func(b *MutatingAdmissionPolicyBinding) {
+		x.putBinding(&ValidatingAdmissionPolicyBinding{ObjectMeta: b.ObjectMeta, Spec: *b.Spec.shared()})
+	}
+	return &feed[MutatingAdmissionPolicyBinding]{
+		index: x, put: put, drop: func(name string) { delete(x.bindings, name) },
 		known: func() []string { return slices.Collect(maps.Keys(x.bindings)) },
 	}
 }

@@ -224,11 +224,7 @@ func identifier() *regexp.Regexp { return regexp.MustCompile("^[_a-zA-Z][_a-zA-Z
 // Source: POL-03.
 func (b *ValidatingAdmissionPolicyBinding) Validate(f *status.Fields) {
 	at := f.At("spec")
-	if b.Spec.PolicyName == "" {
-		at.Child("policyName").Required("")
-	} else if problem := meta.CheckDNSSubdomain(b.Spec.PolicyName); problem != "" {
-		at.Child("policyName").Invalid(b.Spec.PolicyName, problem)
-	}
+	checkPolicyName(b.Spec.PolicyName, at.Child("policyName"))
 	b.Spec.ParamRef.validate(at.Child("paramRef"))
 	b.Spec.MatchResources.Validate(at.Child("matchResources"))
 	actions := b.Spec.ValidationActions
@@ -248,6 +244,14 @@ func (b *ValidatingAdmissionPolicyBinding) Validate(f *status.Fields) {
 	}
 	if len(actions) == 0 {
 		list.Required("at least one validation action is required")
+	}
+}
+
+func checkPolicyName(name string, at status.Field) {
+	if name == "" {
+		at.Required("")
+	} else if problem := meta.CheckDNSSubdomain(name); problem != "" {
+		at.Invalid(name, problem)
 	}
 }
 

@@ -132,9 +132,13 @@ func (p *ValidatingAdmissionPolicy) Default() {
 // Default fills in what may be left out.
 func (b *ValidatingAdmissionPolicyBinding) Default() {
 	b.Spec.MatchResources.Default()
-	if ref := b.Spec.ParamRef; ref != nil && ref.ParameterNotFoundAction == nil {
+	b.Spec.ParamRef.fill()
+}
+
+func (r *ParamRef) fill() {
+	if r != nil && r.ParameterNotFoundAction == nil {
 		action := DenyAction
-		ref.ParameterNotFoundAction = &action
+		r.ParameterNotFoundAction = &action
 	}
 }
 

@@ -1,0 +1,288 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// MutatingName is the name of the plugin that evaluates mutating policies.
+const MutatingName = "MutatingAdmissionPolicy"
+
+// Mutations returns the plugin that evaluates the mutating policies of the server that binds it. The
+// server must serve their kinds, as kinds.Policies does, which also brings the plugin.
+// Source: POL-05.
+func Mutations(o Options) admission.Plugin {
+	concerns := exemptions(o.GroupDomain).concerns
+	return admission.Plugin{
+		Name:    MutatingName,
+		Handles: func(t admission.Target) bool { return t.Operation != admission.Delete && concerns(t) },
+		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
+			x := newIndex(o.Prices)
+			group := Group(o.GroupDomain)
+			err := errors.Join(
+				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicies"}, x.mutatingPolicyFeed()),
+				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicybindings"}, x.mutatingBindingFeed()),
+			)
+			return &mutator{index: x}, nil, err
+		},
+	}
+}
+
+// mutation is a change of a policy, compiled.
+type mutation struct {
+	makes expression
+	merge bool // what is made is merged; otherwise it is a JSON patch
+}
+
+// compileMutations compiles a mutating policy that is stored already.
+func compileMutations(spec *MutatingAdmissionPolicySpec, prices cel.Prices) *compiled {
+	out := compile(spec.shared(), prices)
+	if out.failed != nil {
+		return out
+	}
+	for _, m := range spec.Mutations {
+		switch {
+		case m.PatchType == PatchApplyConfiguration && m.ApplyConfiguration != nil:
+			out.mutations = append(out.mutations, mutation{compileOne(out.scope, m.ApplyConfiguration.Expression, true, cel.Configuration()), true})
+		case m.PatchType == PatchJSON && m.JSONPatch != nil:
+			out.mutations = append(out.mutations, mutation{compileOne(out.scope, m.JSONPatch.Expression, true, cel.Patches()), false})
+		}
+	}
+	out.again = spec.ReinvocationPolicy == IfNeeded
+	return out
+}
+
+// apply returns the object with the change. An error that is a *status.Error is the answer to the
+// write; others count as the failure policy says.
+func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[string]any, server admission.Server) (map[string]any, error) {
+	if m.makes.failed != nil {
+		return nil, m.makes.failed
+	}
+	made, err := run.Evaluate(ctx, m.makes.AdmissionExpression)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := m.change(ctx, made, object, server)
+	if err != nil {
+		return nil, err
+	}
+	return server.Default(ctx, changed)
+}
+
+func (m *mutation) change(ctx context.Context, made any, object map[string]any, server admission.Server) (map[string]any, error) {
+	if m.merge {
+		part, _ := made.(map[string]any)
+		out, err := server.Merge(ctx, object, part)
+		if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
+			err = fmt.Errorf("error applying patch: %w", err)
+		}
+		return out, err
+	}
+	list, _ := made.([]cel.Patch)
+	operations := make([]patch.Operation, len(list))
+	for i, p := range list {
+		operations[i] = patch.Operation{Op: p.Op, Path: p.Path, From: p.From, Value: p.Value}
+	}
+	out, err := patch.Operations(object, operations)
+	switch _, answer := errors.AsType[*status.Error](err); {
+	case errors.Is(err, patch.ErrTest):
+		return object, nil
+	case err != nil && !answer:
+		return nil, fmt.Errorf("JSON Patch: %w", err)
+	}
+	return out, err
+}
+
+// mutator evaluates the mutating policies of one server.
+type mutator struct{ index *index }
+
+// invocation is a policy that is about a write, for one binding and one parameter.
+type invocation struct {
+	*hook
+	binding *binding
+	form    admission.Form
+	param   map[string]any
+
+	invoked bool // its conditions held
+}
+
+// Mutate changes the object as the policies say: in the order of their names, of the names of their
+// bindings and of their parameters. Each sees the object as those before have left it. Which policies
+// are about the write is decided by the object that the request brings.
+//
+// After a change, policies that ask for it are evaluated once more.
+func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	now := m.index.current.Load()
+	if r.Object == nil || r.Server == nil || !now.any(r.Resource.Resource) {
+		return admission.Allowed(r)
+	}
+	w := &walk{ctx: ctx, r: r}
+	all := w.invocations(now)
+	if len(all) == 0 && len(w.denials) == 0 {
+		return admission.Allowed(r)
+	}
+	changes := changing{walk: w}
+	for i := range all {
+		if err := changes.invoke(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	if changes.dirty {
+		for i := range all {
+			if again := &all[i]; again.invoked && again.compile().again {
+				if err := changes.invoke(again); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	if len(w.denials) > 0 {
+		return nil, w.mutationAnswer()
+	}
+	if json.Equal(w.r.Object, r.Object) {
+		return admission.Allowed(r)
+	}
+	return w.r.Object, nil
+}
+
+// invocations returns the policies that are about the request.
+func (w *walk) invocations(now *snapshot) []invocation {
+	var out []invocation
+	for h := range now.about(w.r.Resource.Resource) {
+		if h.failed != nil {
+			w.refuse(h, nil, h.failed)
+			continue
+		}
+		form, ok, err := h.matcher.Match(w.ctx, w.r)
+		if err != nil {
+			w.refuse(h, nil, err)
+		}
+		if err != nil || !ok {
+			continue
+		}
+		params := parameters{kind: h.spec.ParamKind}
+		if err := params.resolve(w.r.Server); err != nil {
+			w.refuse(h, nil, err)
+			continue
+		}
+		for _, b := range h.bindings {
+			found, err := w.bound(&params, b)
+			if err != nil {
+				w.refuse(h, b, err)
+			}
+			for _, one := range found {
+				out = append(out, invocation{hook: h, binding: b, form: form, param: one})
+			}
+		}
+	}
+	return out
+}
+
+// changing is a walk that changes the object of its request.
+type changing struct {
+	*walk
+	dirty bool // a mutation was evaluated
+}
+
+// invoke evaluates one policy. An error is the answer to the request.
+func (c *changing) invoke(i *invocation) error {
+	compiled := i.compile()
+	if compiled.failed != nil {
+		c.deny(i, compiled.failed)
+		return nil
+	}
+	in, err := c.input(i.form)
+	if err != nil {
+		c.deny(i, fmt.Errorf("failed to convert object version: %w", err))
+		return nil
+	}
+	if in.Params = i.param; !compiled.conditions.Empty() {
+		without := in
+		without.Namespace = nil // conditions do not see it
+		ok, _, err := compiled.conditions.Hold(c.ctx, compiled.scope.Run(without, cel.MatchConditionsCostLimit))
+		switch {
+		case c.ctx.Err() != nil:
+			return context.Cause(c.ctx)
+		case err != nil:
+			c.deny(i, err)
+			return nil
+		case !ok:
+			return nil
+		}
+	}
+	i.invoked = true
+	for k := range compiled.mutations {
+		if err := c.mutate(i, &compiled.mutations[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *changing) mutate(i *invocation, m *mutation) error {
+	in, err := c.input(i.form)
+	if err != nil {
+		return err
+	}
+	in.Params = i.param
+	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r.Server)
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if err != nil {
+		if _, answer := errors.AsType[*status.Error](err); answer {
+			return err
+		}
+		c.deny(i, err)
+		return nil
+	}
+	if i.form.Kind != c.r.Kind {
+		if out, err = c.r.Convert(c.ctx, out, c.r.Kind); err != nil {
+			return status.Internal(fmt.Errorf("failed to convert object: %w", err))
+		}
+	}
+	next := *c.r
+	next.Object = out
+	c.r, c.views, c.dirty = &next, nil, true
+	return nil
+}
+
+// deny applies the failure policy to an error of an expression.
+func (c *changing) deny(i *invocation, err error) {
+	if !i.ignores() {
+		c.denials = append(c.denials, denial{policy: i.name, binding: i.binding.name, decision: decision{message: err.Error(), reason: meta.ReasonInvalid}})
+	}
+}
+
+// mutationAnswer is the error of a request whose object could not be changed.
+func (w *walk) mutationAnswer() error {
+	var causes []meta.StatusCause
+	for i := range w.denials {
+		d := &w.denials[i]
+		text := fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", d.policy, d.binding, d.message)
+		if d.binding == "" {
+			text = fmt.Sprintf("policy %q denied request: %s", d.policy, d.message)
+		}
+		causes = append(causes, meta.StatusCause{Message: text})
+	}
+	name := w.r.Name
+	if name == "" {
+		name = tree.Text(w.r.Object, "metadata", "name")
+	}
+	out := status.Forbidden(w.r.GroupResource(), name, causes[0].Message).WithMessage(causes[0].Message).WithCauses(causes...)
+	if reason := w.denials[0].reason; reason != "" {
+		out = out.WithReason(reason)
+	}
+	return out.WithCode(http.StatusForbidden)
+}

@@ -1,0 +1,128 @@
+package kinds_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/memory"
+)
+
+const (
+	mutatingPath         = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies"
+	mutatingBindingsPath = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings"
+)
+
+// merges and patches are mutations of a policy.
+func merges(expression string) string {
+	text, _ := json.Marshal(expression)
+	return fmt.Sprintf(`{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":%s}}`, text)
+}
+
+func patches(expression string) string {
+	text, _ := json.Marshal(expression)
+	return fmt.Sprintf(`{"patchType":"JSONPatch","jsonPatch":{"expression":%s}}`, text)
+}
+
+// changesConfigMaps is a mutating policy about config maps. more are further fields of its spec, with a comma
+// before them.
+func changesConfigMaps(name, mutations, more string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"reinvocationPolicy":"Never","matchConstraints":{"resourceRules":[
+		{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE","UPDATE"],"resources":["configmaps"]}]},
+		"mutations":[%s]%s}}`, name, mutations, more)
+}
+
+// change puts a mutating policy in force.
+func (h *host) change(name, mutations, more string) {
+	h.must(201, "POST", mutatingPath, changesConfigMaps(name, mutations, more))
+	h.must(201, "POST", mutatingBindingsPath, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"policyName":%q}}`, name, name))
+}
+
+func TestPOL_05_MutationsChangeWhatIsStored(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := servePolicies(t, b)
+		h.change("a", merges(`Object{metadata: Object.metadata{labels: {"a": "1"}}, data: {"n": string(size(object.data))}}`)+","+
+			patches(`[JSONPatch{op: "test", path: "/data/n", value: "1"}, JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("x/y"), value: variables.seen}]`),
+			`,"variables":[{"name":"seen","expression":"object.metadata.labels['a']"}]`)
+		h.change("b", merges(`Object{data: {"order": object.data["n"] + "b"}}`), "")
+		made := h.must(201, "POST", configMapsPath, configMap("one", `"k":"v"`))
+		require.Equal(t, map[string]any{"k": "v", "n": "1", "order": "1b"}, made["data"])
+		require.Equal(t, map[string]any{"a": "1", "x/y": "1"}, at(made, "metadata", "labels"), "a variable sees what the mutation before has done")
+		require.Equal(t, made["data"], h.must(200, "GET", configMapsPath+"/one", "")["data"])
+		fields, err := json.Marshal(at(made, "metadata", "managedFields"))
+		require.NoError(t, err)
+		require.NotContains(t, string(fields), "order", "a policy owns nothing")
+
+		made = h.must(201, "POST", configMapsPath, configMap("two", `"k":"v","l":"w"`))
+		require.Equal(t, map[string]any{"a": "1"}, at(made, "metadata", "labels"), "a patch whose test fails changes nothing")
+		h.must(200, "DELETE", configMapsPath+"/two", "")
+
+		h.must(200, "DELETE", mutatingBindingsPath+"/a", "")
+		h.must(200, "DELETE", mutatingPath+"/b", "")
+		made = h.must(201, "POST", configMapsPath, configMap("three", `"k":"v"`))
+		require.Equal(t, map[string]any{"k": "v"}, made["data"])
+	})
+}
+
+// A mutation that fails rejects the write, or is left out.
+func TestPOL_05_FailuresOfMutations(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := servePolicies(t, b)
+		for expression, want := range map[string]string{
+			merges(`Object{nope: 1}`):                        "error applying patch: failed to convert patch object to typed object: .nope: field not declared in schema",
+			merges(`Object{metadata: Object.nope{}}`):        `type mismatch: unexpected type name "Object.nope", expected "Object.metadata", which matches field name path from root Object type`,
+			merges(`Object{data: {"a": object.data["z"]}}`):  "expression 'Object{data: {\"a\": object.data[\"z\"]}}' resulted in error: no such key: z",
+			patches(`[JSONPatch{op: "remove", path: "/z"}]`): "JSON Patch: ",
+		} {
+			h.change("fails", expression, "")
+			refused := h.must(403, "POST", configMapsPath, configMap("x", `"k":"v"`))
+			require.Contains(t, refused["message"], "policy 'fails' with binding 'fails' denied request: "+want)
+			require.Equal(t, "Invalid", refused["reason"])
+			h.must(200, "PATCH", mutatingPath+"/fails", `{"spec":{"failurePolicy":"Ignore"}}`, "Content-Type", "application/merge-patch+json")
+			made := h.must(201, "POST", configMapsPath, configMap("x", `"k":"v"`))
+			require.Equal(t, map[string]any{"k": "v"}, made["data"])
+			for _, path := range []string{configMapsPath + "/x", mutatingPath + "/fails", mutatingBindingsPath + "/fails"} {
+				h.must(200, "DELETE", path, "")
+			}
+		}
+	})
+}
+
+func TestPOL_05_ReinvocationAndConditions(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := servePolicies(t, b)
+		count := merges(`Object{data: {"a": object.data.?a.orValue("") + "a"}}`)
+		h.must(201, "POST", mutatingPath, strings.Replace(changesConfigMaps("a", count, ""), "Never", "IfNeeded", 1))
+		h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"a"},"spec":{"policyName":"a"}}`)
+		h.change("b", merges(`Object{data: {"b": object.data.?b.orValue("") + "b"}}`), `,"matchConditions":[{"name":"asked","expression":"'b' in object.data"}]`)
+		made := h.must(201, "POST", configMapsPath, configMap("one", `"b":""`))
+		require.Equal(t, map[string]any{"a": "aa", "b": "b"}, made["data"])
+		made = h.must(201, "POST", configMapsPath, configMap("two", `"c":""`))
+		require.Equal(t, map[string]any{"a": "aa", "c": ""}, made["data"])
+	})
+}
+
+func TestPOL_05_PoliciesAreValidated(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	refused := h.must(422, "POST", mutatingPath, `{"metadata":{"name":"bad"},"spec":{"matchConstraints":{"resourceRules":[
+		{"apiGroups":[""],"apiVersions":["v1"],"operations":["DELETE"],"resources":["configmaps"]}]},
+		"mutations":[{"patchType":"JSONPatch","applyConfiguration":{"expression":"Object{}"}},{"patchType":"Other"},
+			{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"1"}},{"patchType":"JSONPatch","jsonPatch":{"expression":" "}}]}}`)
+	var got []string
+	for _, c := range at(refused, "details", "causes").([]any) {
+		got = append(got, fmt.Sprint(at(c.(map[string]any), "field"), ": ", at(c.(map[string]any), "message")))
+	}
+	require.ElementsMatch(t, []string{
+		`spec.matchConstraints.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", "CONNECT", "CREATE", "UPDATE"`,
+		"spec.mutations[0].jsonPatch: Required value: must be specified when patchType is JSONPatch",
+		`spec.mutations[0].applyConfiguration: Invalid value: "{applyConfiguration}": must not be specified when patchType is JSONPatch`,
+		`spec.mutations[1].patchType: Unsupported value: "Other": supported values: "ApplyConfiguration", "JSONPatch"`,
+		`spec.mutations[2].applyConfiguration.expression: Invalid value: "1": must evaluate to Object but got int`,
+		"spec.mutations[3].jsonPatch.expression: Required value",
+		"spec.reinvocationPolicy: Required value",
+	}, got)
+}
