@@ -36,15 +36,15 @@ func asks(ctx context.Context, r *admission.Request) cel.AskFunc {
 	}
 }
 
-// keyOf tells questions apart.
+// keyOf tells questions apart. Each part is quoted: expressions ask with texts of clients, which could
+// otherwise make one question look like another.
 func keyOf(a *authz.Attributes) string {
 	var b strings.Builder
 	for _, text := range []string{
 		a.User.Name, a.User.UID, a.Verb, a.Group, a.Version, a.Resource, a.Subresource, a.Namespace, a.Name, a.Path,
 		a.Fields.String(), a.Labels.String(), strings.Join(a.User.Groups, "\x00"), strconv.Itoa(len(a.User.Extra)),
 	} {
-		b.WriteString(text)
-		b.WriteByte('\n')
+		b.WriteString(strconv.Quote(text))
 	}
 	return b.String()
 }

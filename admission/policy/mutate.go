@@ -127,7 +127,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if r.Object == nil || r.Server == nil || !now.any(r.Resource.Resource) {
 		return admission.Allowed(r)
 	}
-	w := &walk{ctx: ctx, r: r}
+	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
 	all := w.invocations(now)
 	if len(all) == 0 && len(w.denials) == 0 {
 		return admission.Allowed(r)
