@@ -74,6 +74,9 @@ func TestREVIEW_06_TokenReview(t *testing.T) {
 		}
 		h.refused("POST", tokenReviews, `{"spec":{"token":7}}`, "spec.token")
 		h.must(405, "GET", tokenReviews, "")
+		for _, method := range []string{"GET", "PUT", "DELETE"} { // reviews have no names, so there is no such path
+			h.must(404, method, tokenReviews+"/x", "")
+		}
 		h.must(403, "POST", tokenReviews, `{"spec":{"token":"alice-secret"}}`, "X-Groups", "dev")
 	})
 }

@@ -196,7 +196,7 @@ func scheduling(c *cluster) []registry.Definition {
 		}, fill: fillPriorityClass},
 		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
 			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped,
-			Writes: registry.WriteRules{NoGeneration: true},
+			Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 			Table:  registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
 		}},
 	}

@@ -49,7 +49,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.LimitRange]{
 				Rules:   registry.Rules[corev1.LimitRange]{Validate: checked(checkLimitRange)},
-				Version: "v1", Plural: "limitranges", Names: registry.Names{ShortNames: []string{"limits"}}, Writes: registry.WriteRules{NoGeneration: true},
+				Version: "v1", Plural: "limitranges", Names: registry.Names{ShortNames: []string{"limits"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 			},
 			fill: fillLimitRange,
 		},

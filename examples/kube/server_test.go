@@ -105,3 +105,25 @@ type administrator struct{}
 func (administrator) Authenticate(*http.Request) (authn.User, bool, error) {
 	return authn.User{Name: "admin", UID: "admin", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}, true, nil
 }
+
+// PATH-23, UPDATE-05: kinds without named objects have no paths for them, and these kinds can be created
+// by PUT, as in kube-apiserver.
+func TestPATH_23_UPDATE_05_PathsOfKubernetes(t *testing.T) {
+	s := serve(t, Options{})
+	const in = "/api/v1/namespaces/default"
+	for _, method := range []string{"GET", "PUT", "DELETE"} {
+		code, got := s.do(t, method, in+"/bindings/a", `{}`)
+		require.Equal(t, 404, code, "%s: %v", method, got)
+	}
+	code, _ := s.do(t, "GET", in+"/bindings", "")
+	require.Equal(t, 405, code)
+	for path, body := range map[string]string{
+		in + "/limitranges/a":                     `{"apiVersion":"v1","kind":"LimitRange","metadata":{"name":"a","namespace":"default"},"spec":{"limits":[]}}`,
+		"/apis/node.k8s.io/v1/runtimeclasses/gvi": `{"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"gvi"},"handler":"runsc"}`,
+	} {
+		for _, want := range []int{201, 200} {
+			code, got := s.do(t, "PUT", path, body)
+			require.Equal(t, want, code, "%v", got)
+		}
+	}
+}

@@ -82,6 +82,8 @@ func (at *Resolved) check(verb string) error {
 	switch {
 	case r.ClusterScoped && t.Namespace != "", named && everywhere:
 		return withPath(NotServed(), r)
+	case at.Subresource == nil && t.Name != "" && !slices.ContainsFunc(verbs, isNamed):
+		return NotServed() // a kind such as a review: no object of it has a path
 	case everywhere && r.Type == nil && slices.Contains(verbs, verb):
 		return withPath(NotServed(), r) // as for custom resources in kube-apiserver
 	case everywhere && slices.Contains(verbs, verb):
@@ -90,6 +92,11 @@ func (at *Resolved) check(verb string) error {
 		return status.MethodNotAllowed(r.GroupResource(), verb)
 	}
 	return nil
+}
+
+// isNamed reports whether a verb is one of an object.
+func isNamed(verb string) bool {
+	return verb == request.VerbGet || verb == request.VerbUpdate || verb == request.VerbPatch || verb == request.VerbDelete
 }
 
 // withPath adds to an error which path was probably meant.
