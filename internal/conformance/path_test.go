@@ -448,9 +448,12 @@ func TestPATH_25_HEADAndOPTIONS(t *testing.T) {
 			for _, method := range []string{"OPTIONS", "TRACE", "CONNECTED", "get"} {
 				a := bob(method, path, "").refused(405, "MethodNotAllowed", "")
 				require.Equal(t, "GET, HEAD, POST, PUT, PATCH, DELETE", a.header.Get("Allow"))
+				require.NotEmpty(t, asked.take(), "the sender is authorized before they are told")
 			}
 		}
 		bob("HEAD", widgetPath+"?watch=1", "").is(405)
+		require.NotEmpty(t, asked.take())
+		bob("GET", widgetPath+"?limit=x", "").is(400)
 		require.Empty(t, asked.take(), "an unparsable request is not authorized")
 	})
 }
