@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ bench-run: ## what the server costs beside a bare net/http server; RUN=regexp, A
 
 kinds-scale: ## what kinds cost: 1,000 installed one at a time, one more at 10,000, memory, documents; ARGS=flags
 	go -C bench run ./kinds $(ARGS)
+
+crds-scale: ## what definitions cost that are sent over HTTP: first objects, memory, restart, beside a Go kind; ARGS=flags
+	go -C bench run ./kinds -definitions $(ARGS)
 
 walks: ## how many functions, files and packages run for a request of each kind
 	scripts/walks.sh

@@ -2,6 +2,11 @@
 // install one more when there are many, to keep them, and to publish their documents.
 //
 //	make kinds-scale
+//	make crds-scale
+//
+// The second measures definitions that clients send, with -definitions: the time until their first
+// object, their memory, a restart, their objects beside those of a Go kind, conversions by a webhook,
+// and informers while a definition changes.
 //
 // Each kind has its own schema, group version and table, like kinds from custom resource
 // definitions; with -shared, several kinds share a group version. Times are processor times of all
@@ -19,11 +24,11 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -33,8 +38,13 @@ func main() {
 	one := flag.Int("one", 1_000, "how many kinds to install one at a time")
 	all := flag.Int("all", 10_000, "how many kinds there are before one more is installed, and for OpenAPI v2")
 	shared := flag.Int("shared", 1, "how many kinds share a group version")
+	definitions := flag.Bool("definitions", false, "measure custom resource definitions instead")
 	flag.Parse()
-	if err := measure(*one, *all, *shared); err != nil {
+	run := func() error { return measure(*one, *all, *shared) }
+	if *definitions {
+		run = func() error { return measureDefinitions(*one, *all) }
+	}
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "kinds:", err)
 		os.Exit(1)
 	}
@@ -52,21 +62,11 @@ const rounds = 5
 
 // start returns a server without kinds, and what ends it.
 func start(shared int) (*measured, func(), error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	server, err := kindwright.New(memory.New(), kindwright.Authorize(authz.AlwaysAllow()))
-	if err != nil {
-		cancel()
-		return nil, nil, err
+	m, end, err := startOn(memory.New())
+	if err == nil {
+		m.shared = shared
 	}
-	end := func() {
-		cancel()
-		server.Wait()
-	}
-	if err := server.Start(ctx); err != nil {
-		end()
-		return nil, nil, err
-	}
-	return &measured{Server: server, shared: shared}, end, nil
+	return m, end, err
 }
 
 func measure(one, all, shared int) error {
@@ -313,6 +313,15 @@ func (m *measured) fetch(path, accept string) (int, error) {
 		return 0, fmt.Errorf("%s: %d %s", path, w.Code, w.Body)
 	}
 	return w.Body.Len(), nil
+}
+
+// send sends a request and returns the code and the body of the answer.
+func (m *measured) send(method, path, contentType, body string) (int, string) {
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
 }
 
 func heap() float64 {
