@@ -11,6 +11,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -275,11 +276,12 @@ func (c *controller) withdraw(name string) {
 
 // waiting lists the definitions of a group whose names are not accepted.
 func (c *controller) waiting(group string) (out []string) {
-	for _, name := range slices.Sorted(maps.Keys(c.known)) {
-		if d := c.known[name]; d.Spec.Group == group && !d.is(NamesAccepted) {
+	for name, d := range c.known {
+		if d.Spec.Group == group && !d.is(NamesAccepted) {
 			out = append(out, name)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
@@ -435,6 +437,46 @@ func (c *controller) writeStatus(ctx context.Context, d *definition, want Custom
 	if equalNames(d.Status.AcceptedNames, want.AcceptedNames) && slices.Equal(d.Status.Conditions, want.Conditions) {
 		return nil
 	}
+	ctx = withSpecAsStored(authn.WithUser(ctx, controllerUser))
+	entry, err := c.patchStatus(ctx, d, want)
+	if err == nil {
+		// Others are judged by it before the event arrives, which then says nothing new.
+		d.Status.AcceptedNames, d.Status.Conditions = want.AcceptedNames, want.Conditions
+		d.ResourceVersion = entry.Revision().String()
+		return nil
+	}
+	if status.IsConflict(err) || status.IsInvalid(err) {
+		return c.mergeStatus(ctx, d, want)
+	}
+	return ignoreNotFound(err)
+}
+
+// patchStatus stores a status if the definition is still the one that the controller has seen. A
+// patch leaves the schemas as they are stored, and does not decode them.
+func (c *controller) patchStatus(ctx context.Context, d *definition, want CustomResourceDefinitionStatus) (*watch.Entry, error) {
+	type operation struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	body, err := json.Marshal([]operation{
+		{"replace", "/metadata/resourceVersion", d.ResourceVersion},
+		{"add", "/status/acceptedNames", want.AcceptedNames},
+		{"add", "/status/conditions", want.Conditions},
+	})
+	if err != nil {
+		return nil, err
+	}
+	target := registry.Target{Resource: c.of, Name: d.Name, Subresource: "status"}
+	result, err := c.engine.Patch(ctx, target, registry.PatchRequest{Type: meta.JSONPatch, Body: body}, registry.WriteOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return result.Entry, nil
+}
+
+// mergeStatus stores a status into a definition that has changed since the controller has seen it.
+func (c *controller) mergeStatus(ctx context.Context, d *definition, want CustomResourceDefinitionStatus) error {
 	written, err := c.front.Sub("status").Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
 		if now.UID != d.UID {
 			return status.NotFound(c.of.GroupResource(), d.Name)
@@ -450,15 +492,19 @@ func (c *controller) writeStatus(ctx context.Context, d *definition, want Custom
 		}
 		return nil
 	})
-	switch {
-	case status.IsNotFound(err):
-		return nil // its removal is the next event
-	case err == nil:
-		// Others are judged by it before the event arrives, which then says nothing new.
+	if err == nil {
 		d.Status = written.Status
 		if written.Generation == d.Generation && written.DeletionTimestamp == nil {
 			d.ResourceVersion = written.ResourceVersion
 		}
+	}
+	return ignoreNotFound(err)
+}
+
+// ignoreNotFound returns an error unless it says that the definition is gone, which is the next event.
+func ignoreNotFound(err error) error {
+	if status.IsNotFound(err) {
+		return nil
 	}
 	return err
 }

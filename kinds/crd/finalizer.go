@@ -74,7 +74,7 @@ func (c *controller) endOnce(ctx context.Context, d *definition, of *meta.GroupV
 
 // noteEnding stores how far the deletion is.
 func (c *controller) noteEnding(ctx context.Context, d *definition, condition CustomResourceDefinitionCondition, more func(*CustomResourceDefinition)) error {
-	_, err := c.front.Sub("status").Modify(ctx, "", d.Name, func(now *CustomResourceDefinition) error {
+	_, err := c.front.Sub("status").Modify(withSpecAsStored(ctx), "", d.Name, func(now *CustomResourceDefinition) error {
 		if now.UID != d.UID {
 			return status.NotFound(c.of.GroupResource(), d.Name)
 		}
@@ -87,10 +87,7 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 		now.setCondition(c.engine.Now(), condition)
 		return nil
 	})
-	if status.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return ignoreNotFound(err)
 }
 
 // deleteAll deletes the objects of a kind through admission, and waits until those with finalizers are

@@ -15,10 +15,21 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+type specAsStored struct{}
+
+// withSpecAsStored returns a context for writes of the status by the controller. They leave the spec as
+// it is stored, which is canonical.
+func withSpecAsStored(ctx context.Context) context.Context {
+	return context.WithValue(ctx, specAsStored{}, true)
+}
+
 // canonical fills in the defaults of a definition and writes its spec as its Go type does. Keywords
 // that no schema has are dropped also where an item or a property is described, which the schema of
 // the kind itself cannot tell.
-func canonical(_ context.Context, t registry.Tree) (registry.Tree, error) {
+func canonical(ctx context.Context, t registry.Tree) (registry.Tree, error) {
+	if ctx.Value(specAsStored{}) != nil {
+		return t, nil
+	}
 	var c CustomResourceDefinition
 	if err := json.FromTree(t, &c); err != nil {
 		return nil, status.BadRequest("CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: %v", err)
