@@ -2,12 +2,15 @@ package cel
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // AdmissionOptions say what the expressions of one admission policy or webhook can use.
@@ -26,6 +29,11 @@ type AdmissionOptions struct {
 
 	// Prices are the prices of the parts of expressions.
 	Prices Prices
+
+	// Object and ParamsType are the schemas of object and oldObject, and of params, for checks of types.
+	// Without them nothing is known about the values before they are read. Expressions that are checked
+	// are not evaluated.
+	Object, ParamsType *openapi.Schema
 }
 
 // Admission compiles the expressions of one policy. They judge a request by the variables object,
@@ -78,11 +86,18 @@ func (a *Admission) key(text string, authorizer bool, results []Type) admissionK
 // checker returns the environment that checks an expression. It differs from the one that all
 // policies share by the types of variables, which are only needed until the policy is compiled.
 func (a *Admission) checker(key admissionKey, shared *celgo.Env) (*celgo.Env, error) {
-	if len(a.fields) == 0 {
+	typed := a.options.Object != nil || a.options.ParamsType != nil
+	if len(a.fields) == 0 && !typed {
 		return shared, nil
 	}
 	if env, ok := a.made[key]; ok {
 		return env, nil
+	}
+	if typed {
+		var err error
+		if shared, err = a.typed(key); err != nil {
+			return nil, err
+		}
 	}
 	env, err := shared.Extend(celgo.CustomTypeProvider(&provider{
 		Provider: shared.CELTypeProvider(), objects: map[string]map[string]Type{variablesType: a.fields},
@@ -189,31 +204,7 @@ func (e *environments) admission(key admissionKey) (*celgo.Env, error) {
 	if env, ok := e.policies[key]; ok {
 		return env, nil
 	}
-	request, namespace := requestType(), namespaceType()
-	objects := map[string]map[string]Type{variablesType: {}}
-	for _, t := range []Type{request, namespace} {
-		if err := merge(objects, t.objects); err != nil {
-			return nil, err
-		}
-	}
-	options := []celgo.EnvOption{
-		celgo.Variable("object", celgo.DynType),
-		celgo.Variable("oldObject", celgo.DynType),
-		celgo.Variable("request", request.is),
-		celgo.Variable("namespaceObject", namespace.is),
-		celgo.Variable("variables", celgo.ObjectType(variablesType)),
-		withObjects(objects),
-	}
-	if key.params {
-		options = append(options, celgo.Variable("params", celgo.DynType))
-	}
-	if key.authorizer {
-		options = append(options, celgo.Variable("authorizer", authorizerType), celgo.Variable(requestResource, resourceCheckType))
-	}
-	if key.mutates {
-		options = append(options, patchLibrary()...)
-	}
-	env, err := base.Extend(options...)
+	env, err := base.Extend(admissionVariables(key, celgo.DynType, celgo.DynType)...)
 	if err != nil {
 		return nil, fmt.Errorf("environment of policies: %w", err)
 	}
@@ -222,6 +213,52 @@ func (e *environments) admission(key admissionKey) (*celgo.Env, error) {
 	}
 	e.policies[key] = env
 	return env, nil
+}
+
+// typed returns the environment of expressions whose objects have a schema.
+func (a *Admission) typed(key admissionKey) (*celgo.Env, error) {
+	base, err := bases.of(key.minor)
+	if err != nil {
+		return nil, err
+	}
+	sh := newShapes(base.CELTypeProvider())
+	typeOf := func(s *openapi.Schema, name string) *types.Type {
+		if s == nil {
+			return celgo.DynType
+		}
+		return sh.typeOf(s, name)
+	}
+	object, params := typeOf(a.options.Object, "Object"), typeOf(a.options.ParamsType, "Params")
+	if base, err = base.Extend(celgo.CustomTypeProvider(sh)); err != nil {
+		return nil, err
+	}
+	return base.Extend(admissionVariables(key, object, params)...)
+}
+
+// admissionVariables declares the variables of policies.
+func admissionVariables(key admissionKey, object, params *types.Type) []celgo.EnvOption {
+	request, namespace := requestType(), namespaceType()
+	objects := map[string]map[string]Type{variablesType: {}}
+	maps.Copy(objects, request.objects)
+	maps.Copy(objects, namespace.objects)
+	options := []celgo.EnvOption{
+		celgo.Variable("object", object),
+		celgo.Variable("oldObject", object),
+		celgo.Variable("request", request.is),
+		celgo.Variable("namespaceObject", namespace.is),
+		celgo.Variable("variables", celgo.ObjectType(variablesType)),
+		withObjects(objects),
+	}
+	if key.params {
+		options = append(options, celgo.Variable("params", params))
+	}
+	if key.authorizer {
+		options = append(options, celgo.Variable("authorizer", authorizerType), celgo.Variable(requestResource, resourceCheckType))
+	}
+	if key.mutates {
+		options = append(options, patchLibrary()...)
+	}
+	return options
 }
 
 // requestType is the type of the variable request.

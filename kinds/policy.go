@@ -4,9 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/typed"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -162,6 +164,15 @@ func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 		resources[i] = &own
 	}
 	b.Resources = resources
+	checker := typeChecker{meta.GroupVersionResource{Group: group, Version: "v1", Resource: "validatingadmissionpolicies"}}
+	hook := registry.Hook{Name: "validating-admission-policy-status", Run: checker.run}
+	b.Hooks = append(b.Hooks[:len(b.Hooks):len(b.Hooks)], hook)
+	if fork := b.Fork; fork != nil {
+		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
+			gate, own := fork()
+			return gate, append(own, hook)
+		}
+	}
 	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil

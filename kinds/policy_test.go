@@ -158,3 +158,26 @@ func TestPOL_04_CEL_09_Variables(t *testing.T) {
 	h.must(201, "POST", configMapsPath, configMap("x", ""))
 	h.must(422, "POST", configMapsPath, configMap("y", ""))
 }
+
+// TestPOL_06_TypesAreChecked finds a misspelt field, in an expression and through a variable, and no fault
+// with the rest.
+func TestPOL_06_TypesAreChecked(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	next := h.watch(policiesPath + "?watch=1")
+	h.must(201, "POST", policiesPath, aboutConfigMaps("good", "object.metadata.labels['a'] == '' || object.data.x == ''", ""))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("bad", "object.dta == null", ""))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("worse", "variables.meta.nme == ''", `,"variables":[{"name":"meta","expression":"object.metadata"},{"name":"x","expression":"object.y"}]`))
+	status := map[string]any{}
+	for len(status) < 3 {
+		event := next()
+		if name, _ := at(event, "object", "metadata", "name").(string); at(event, "object", "status", "observedGeneration") != nil {
+			status[name] = at(event, "object", "status")
+		}
+	}
+	require.Equal(t, map[string]any{"observedGeneration": 1.0, "typeChecking": map[string]any{}}, status["good"])
+	warnings, _ := at(status["bad"], "typeChecking", "expressionWarnings").([]any)
+	require.Len(t, warnings, 1)
+	require.Equal(t, "spec.validations[0].expression", at(warnings[0], "fieldRef"))
+	require.Equal(t, "/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'dta'\n | object.dta == null\n | ......^\n", at(warnings[0], "warning"))
+	h.must(200, "GET", policiesPath+"/worse", "")
+}
