@@ -162,6 +162,9 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	if len(results) > 0 && !slices.ContainsFunc(results, func(t Type) bool { return t.is == celgo.DynType || t.is.IsExactType(ast.OutputType()) }) {
 		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
 	}
+	if a.options.Object != nil || a.options.ParamsType != nil {
+		return &AdmissionExpression{text: text, code: &expression{text: text, env: env, ast: ast}}, nil
+	}
 	counted := &costs{prices: a.options.Prices}
 	code := &expression{text: text, env: shared, ast: ast, costs: counted, most: math.MaxUint64}
 	if bound, err := env.EstimateCost(ast, counted); err == nil {
