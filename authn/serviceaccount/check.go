@@ -119,7 +119,12 @@ func (a *checker) judge(ctx context.Context, token string, p *proven) (authn.Use
 	if err := a.checkObjects(ctx, p.claims.Private, now); err != nil {
 		return u, err
 	}
-	if after := p.claims.Private.WarnAfter; after != 0 && now.After(after.at()) {
+	switch after := p.claims.Private.WarnAfter; {
+	case after == 0:
+	case !now.After(after.at()):
+		a.counts[validTokens].Add(1)
+	default:
+		a.counts[staleTokens].Add(1)
 		request.ExchangeFrom(ctx).Annotate("authentication.k8s.io/stale-token", fmt.Sprintf(
 			"subject: %s, seconds after warning threshold: %d", p.claims.Subject, now.Unix()-int64(after)))
 	}

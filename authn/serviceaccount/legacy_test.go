@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn/serviceaccount"
+	"github.com/kindwright/kindwright/internal/metrics"
 )
 
 // legacyClaims are those of a token in the Secret old of the account robot.
@@ -139,5 +141,44 @@ func TestLegacyTokensTellWhenTheyWereUsed(t *testing.T) {
 		require.Len(t, uses, 3, "a use of a token that is invalid is one")
 		stop()
 		<-done
+	})
+}
+
+// The metrics of Kubernetes tell an operator who still uses old tokens.
+func TestMETRICS_UsesOfOldTokens(t *testing.T) {
+	count := func(w *world) string {
+		var r metrics.Registry
+		w.tokens.CollectMetrics(&r)
+		var text strings.Builder
+		require.NoError(t, metrics.Write(&text, r.Families()))
+		return text.String()
+	}
+	w, token, _ := legacyWorld(t, serviceaccount.Options{Legacy: true})
+	w.accepts(t, token)
+	w.put(accountsOf, "default", "robot", "u1", `,"secrets":[{"name":"old"}]`)
+	w.accepts(t, token)
+	w.accepts(t, token)
+	w.put("secrets", "default", "old", "u2", secretOf(token), serviceaccount.InvalidSinceLabel, "2026-01-01")
+	w.rejects(t, token, "marked invalid")
+	for name, want := range map[string]string{
+		"legacy_tokens_total": "4", "legacy_manual_token_uses_total": "1", "legacy_auto_token_uses_total": "2",
+		"invalid_legacy_auto_token_uses_total": "1", "stale_tokens_total": "0", "valid_tokens_total": "0",
+	} {
+		require.Contains(t, count(w), "\nserviceaccount_"+name+" "+want+"\n")
+	}
+
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, serviceaccount.Options{Extend: true})
+		w.put(accountsOf, "default", "robot", "u1", "")
+		w.put("pods", "default", "p", "u2", `,"spec":{"serviceAccountName":"robot"}`)
+		asked, seconds := bound("Pod", "p", ""), int64(3607)
+		asked.Spec.ExpirationSeconds = &seconds
+		token := w.token(t, asked)
+		w.accepts(t, token)
+		w.accepts(t, token)
+		time.Sleep(2 * time.Hour) // a client that does not read its file again
+		w.accepts(t, token)
+		require.Contains(t, count(w), "\nserviceaccount_valid_tokens_total 2\n")
+		require.Contains(t, count(w), "\nserviceaccount_stale_tokens_total 1\n")
 	})
 }

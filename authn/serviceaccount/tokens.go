@@ -47,8 +47,9 @@ type Options struct {
 	TrustLegacy bool
 }
 
-// Tokens issues and checks tokens. It is immutable, and may belong to several servers.
+// Tokens issues and checks tokens. What it does never changes, and it may belong to several servers.
 type Tokens struct {
+	counts    counts
 	options   Options
 	audiences []string
 	used      *usage
