@@ -76,7 +76,7 @@ func TestREVIEW_01_SubjectAccessReview(t *testing.T) {
 		s.do("POST", path, `{"metadata":{"creationTimestamp":null},"spec":{"user":"a",`+whole+`}}`).is(201)
 		// Reviews are not stored, and only POST is allowed.
 		s.get(path).refused(405, "MethodNotAllowed", "")
-		s.get(path+"/x").refused(405, "MethodNotAllowed", "")
+		s.get(path+"/x").refused(404, "NotFound", "")
 		s.do("DELETE", path, "").refused(405, "MethodNotAllowed", "")
 	}, kindwright.Authorize(houseRules))
 }
