@@ -79,8 +79,14 @@ type helm struct {
 
 func newHelm(t *testing.T, s *server, driver string) *helm {
 	t.Helper()
+	return helmOf(t, s, driver, shopChart)
+}
+
+// helmOf connects Helm with a chart of some files.
+func helmOf(t *testing.T, s *server, driver string, chart map[string]string) *helm {
+	t.Helper()
 	dir := t.TempDir()
-	for name, content := range shopChart {
+	for name, content := range chart {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
 		writeFile(t, dir, name, content)
 	}
