@@ -73,7 +73,7 @@ func (s *Set) fork(encodings *encodings) (*Set, map[*Served]*Served) {
 	add := func(from *Served, hidden bool) {
 		to := *from
 		to.scope, to.flights, to.broken, to.unlead = &scope{encodings}, &flights{}, &broken{}, nil
-		to.ending = new(atomic.Bool)
+		to.ending, to.inForce = new(atomic.Bool), new(atomic.Pointer[inForce])
 		to.ending.Store(from.ending.Load())
 		to.present, to.leave = context.WithCancel(context.Background())
 		if hidden {

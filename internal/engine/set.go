@@ -35,7 +35,8 @@ type Served struct {
 	broken    *broken // objects that cannot be shown in this form
 	late      bool    // it was added to an engine that served others already
 
-	ending *atomic.Bool // see Ending
+	ending  *atomic.Bool             // see Ending
+	inForce *atomic.Pointer[inForce] // see AnswerAfter
 
 	present context.Context // done once clients can no longer ask for it
 	leave   context.CancelFunc
@@ -45,7 +46,7 @@ type Served struct {
 // newServed makes the running part of a kind. base is the stored form, or nil if the kind is the
 // stored form.
 func (e *Engine) newServed(r *Kind, base *Served) *Served {
-	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}, ending: new(atomic.Bool)}
+	s := &Served{Resource: r.Resource, Kind: r, stored: base, scope: &scope{e.encodings}, flights: &flights{}, broken: &broken{}, ending: new(atomic.Bool), inForce: new(atomic.Pointer[inForce])}
 	s.late = e.Set().generation > emptyGeneration
 	s.present, s.leave = context.WithCancel(context.Background())
 	if base == nil {

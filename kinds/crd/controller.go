@@ -41,6 +41,7 @@ type controller struct {
 	builtin     map[string]*takenNames    // the names of the program's own kinds, by group
 	turns       map[string]storage.Expect // by group, the last turn that known is not behind, see takeTurn
 	conversions *conversions
+	progress    progress
 	workers     sync.WaitGroup
 
 	mu     sync.Mutex
@@ -169,6 +170,7 @@ func (c *controller) lives(d *definition) func() bool {
 // run follows the definitions until ctx ends.
 func (c *controller) run(ctx context.Context, o registry.Objects) {
 	ctx = authn.WithUser(ctx, controllerUser)
+	c.engine.AnswerAfter(c.of, c.progress.await)
 	defer c.conversions.close()
 	defer c.workers.Wait()
 	for ctx.Err() == nil {
@@ -209,6 +211,9 @@ func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 		if err != nil {
 			return err
 		}
+		if synced && event.Entry != nil {
+			c.progress.advance(event.Entry.Revision())
+		}
 	}
 	return nil
 }
@@ -224,6 +229,7 @@ func (c *controller) begin(ctx context.Context, initial []*watch.Entry, seen map
 		if err := c.changed(ctx, e); err != nil {
 			return err
 		}
+		c.progress.advance(e.Revision())
 	}
 	return nil
 }

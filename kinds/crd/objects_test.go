@@ -2,7 +2,9 @@ package crd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -275,6 +277,21 @@ func TestCRD_08_StoredPreserveUnknownFieldsIsHonoured(t *testing.T) {
 					return strings.Contains(condition(now, "NonStructuralSchema"), "spec.preserveUnknownFields: Invalid value: true: must be false")
 				}, time.Minute, time.Millisecond)
 			})
+		}
+	})
+}
+
+// A definition that was changed is in force when the change is answered.
+func TestCRD_04_ChangesAreInForceWhenTheyAreAnswered(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for i := range 20 {
+			code, answer := sendPatch(t, srv, definitions+"/lamps.shop.example.com", meta.JSONPatch, strings.ReplaceAll(
+				fmt.Sprintf(`[{"op":"add","path":"SPEC/color/enum","value":["%d"]},{"op":"add","path":"SPEC/color/default","value":"%d"}]`, i, i),
+				"SPEC", "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"))
+			require.Equal(t, 200, code, "%v", answer)
+			code, answer = call(t, srv, "POST", lampsPath, fmt.Sprintf(`{"metadata":{"name":"a%d"},"spec":{}}`, i))
+			require.Equal(t, 201, code, "%v", answer)
+			require.Equal(t, map[string]any{"color": strconv.Itoa(i)}, answer["spec"])
 		}
 	})
 }

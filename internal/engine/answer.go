@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// inForce waits until a version of an object is in force.
+type inForce func(ctx context.Context, version storage.Revision)
+
+// AnswerAfter has the writers of objects of a resource wait until what they wrote is in force. wait
+// gets the version of the object. Creations, deletions and writes of subresources are answered at once.
+func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context.Context, version storage.Revision)) {
+	f := inForce(wait)
+	if served, ok := e.Set().Lookup(of); ok {
+		served.inForce.Store(&f)
+	}
+}
+
+// awaitForce waits as AnswerAfter asks for.
+func (in *intent) awaitForce(ctx context.Context, result *registry.Result) {
+	wait := in.served.inForce.Load()
+	if wait != nil && in.sub == nil && !in.opts.DryRun && result != nil && result.Entry != nil && !result.Created {
+		(*wait)(ctx, result.Entry.Revision())
+	}
+}
