@@ -176,7 +176,11 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 	return r, nil
 }
 
+// defaultNamespace fills in the phase, and the label with the name.
 func defaultNamespace(_ context.Context, ns *Namespace) {
+	if ns.Status.Phase == "" {
+		ns.Status.Phase = NamespaceActive
+	}
 	if ns.Name == "" || ns.Labels[NamespaceNameLabel] == ns.Name {
 		return
 	}

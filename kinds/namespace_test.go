@@ -117,15 +117,16 @@ func TestNS_06_ThePhaseMatchesTheDeletion(t *testing.T) {
 		_, err := e.Patch(t.Context(), at("status"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"status":{"phase":` + phase + `}}`)}, registry.WriteOptions{})
 		return err
 	}
-	for _, phase := range []string{`"Terminating"`, `null`} {
-		require.True(t, status.IsInvalid(write(phase)), phase)
-	}
+	require.True(t, status.IsInvalid(write(`"Terminating"`)))
 	require.NoError(t, write(`"Active"`))
+	require.NoError(t, write(`null`), "Active is the default")
 	_, err := e.Patch(t.Context(), at(""), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"metadata":{"finalizers":["example.dev/hold"]}}`)}, registry.WriteOptions{})
 	require.NoError(t, err)
 	_, err = e.Delete(t.Context(), at(""), registry.DeleteOptions{})
 	require.NoError(t, err)
-	require.True(t, status.IsInvalid(write(`"Active"`)))
+	for _, phase := range []string{`"Active"`, `null`} {
+		require.True(t, status.IsInvalid(write(phase)), phase)
+	}
 	require.NoError(t, write(`"Terminating"`))
 }
 

@@ -198,16 +198,11 @@ type changing struct {
 // invoke evaluates one policy. An error is the answer to the request.
 func (c *changing) invoke(i *invocation) error {
 	compiled := i.compile()
-	if compiled.failed != nil {
-		c.deny(i, compiled.failed)
+	in, ok := c.shown(i)
+	if !ok {
 		return nil
 	}
-	in, err := c.input(i.form)
-	if err != nil {
-		c.deny(i, fmt.Errorf("failed to convert object version: %w", err))
-		return nil
-	}
-	if in.Params = i.param; !compiled.conditions.Empty() {
+	if !compiled.conditions.Empty() {
 		without := in
 		without.Namespace = nil // conditions do not see it
 		ok, _, err := compiled.conditions.Hold(c.ctx, compiled.scope.Run(without, cel.MatchConditionsCostLimit))
@@ -230,12 +225,25 @@ func (c *changing) invoke(i *invocation) error {
 	return nil
 }
 
-func (c *changing) mutate(i *invocation, m *mutation) error {
+// shown returns what the expressions of a policy see now.
+func (c *changing) shown(i *invocation) (in cel.AdmissionInput, ok bool) {
+	if err := i.compile().failed; err != nil {
+		c.deny(i, err)
+		return in, false
+	}
 	in, err := c.input(i.form)
 	if err != nil {
-		return err
+		c.deny(i, fmt.Errorf("failed to convert object version: %w", err))
 	}
 	in.Params = i.param
+	return in, err == nil
+}
+
+func (c *changing) mutate(i *invocation, m *mutation) error {
+	in, ok := c.shown(i)
+	if !ok {
+		return nil
+	}
 	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r.Server)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)

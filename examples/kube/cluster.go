@@ -22,8 +22,8 @@ import (
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
-// admissionKinds are the kinds of admissionregistration.k8s.io. Validating policies are in force; the others
-// are stored and have no effect.
+// admissionKinds are the kinds of admissionregistration.k8s.io. Policies are in force; webhooks are stored and
+// have no effect.
 func admissionKinds(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}

@@ -69,7 +69,7 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 // here, or "".
 func (c *cluster) unenforced(group, plural string) string {
 	what := map[string]string{
-		"admissionregistration.k8s.io": "webhooks and mutating admission policies",
+		"admissionregistration.k8s.io": "webhooks and admission policies",
 		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
 	}[group]
 	if group == "" {
@@ -78,7 +78,8 @@ func (c *cluster) unenforced(group, plural string) string {
 	if group == rbacv1.GroupName && !c.RolesCount {
 		what = "roles"
 	}
-	if strings.HasPrefix(plural, "validatingadmissionpolic") && !c.without(policyplugin.Name) {
+	if strings.HasPrefix(plural, "validatingadmissionpolic") && !c.without(policyplugin.Name) ||
+		strings.HasPrefix(plural, "mutatingadmissionpolic") && !c.without(policyplugin.MutatingName) {
 		what = ""
 	}
 	if what == "" || !c.WarnUnenforced {

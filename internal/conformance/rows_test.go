@@ -73,7 +73,6 @@ var elsewhere = map[string][]string{
 // nothing of a server.
 var later = map[string]string{
 	"VER-11": "versions of configuration kinds: package config",
-	"CEL-09": "the authorizer is a variable of policies",
 	"VER-14": "the document gives no criteria",
 
 	"AUTHN-18": "servers that look the configuration up in another server",

@@ -1,0 +1,156 @@
+package cel
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/kindwright/kindwright/internal/typed"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// Expression is a compiled expression about a Go struct. Each field of T is a variable, under its name
+// in JSON, with the type that the field has in the schema of a kind. Fields of the types any and
+// map[string]any have values of any type, such as claims, parameters and objects of unknown kinds.
+//
+//	type input struct {
+//		User   string         `json:"user"`
+//		Widget Widget         `json:"widget"`
+//		Claims map[string]any `json:"claims,omitempty"`
+//	}
+//	allowed, err := cel.NewExpression[input]("user == widget.spec.owner || claims.?admin.orValue(false)", cel.Bool())
+//
+// Expressions have the libraries of rules in schemas. It is safe for concurrent use.
+type Expression[T any] struct {
+	code   *expression
+	fields map[string]field
+}
+
+// field is a variable of an expression about a Go struct.
+type field struct {
+	schema  *openapi.Schema
+	dynamic bool
+}
+
+// NewExpression compiles an expression whose result has one of the types; any if none is given. It fails
+// if T is no struct, or if a schema cannot describe it. Other errors are a [*CompileError].
+func NewExpression[T any](text string, results ...Type) (*Expression[T], error) {
+	schema, err := openapi.FromType(reflect.TypeFor[T]())
+	if err != nil {
+		return nil, err
+	}
+	if schema.Type != openapi.Object || len(schema.Properties) == 0 {
+		return nil, fmt.Errorf("expressions about %s: it is not a struct with fields", reflect.TypeFor[T]())
+	}
+	base, err := bases.of(all)
+	if err != nil {
+		return nil, err
+	}
+	sh := newShapes(base.CELTypeProvider())
+	out := &Expression[T]{fields: map[string]field{}}
+	options := []celgo.EnvOption{celgo.CustomTypeProvider(sh)}
+	for _, p := range schema.Properties {
+		f := field{schema: p.Schema, dynamic: !sh.isReachable(p.Schema) || formOf(p.Schema) == formObject && len(p.Schema.Properties) == 0}
+		is := celgo.DynType
+		if !f.dynamic {
+			is = sh.typeOf(p.Schema, "@"+p.Name)
+		}
+		name, ok := escape(p.Name)
+		if !ok {
+			return nil, fmt.Errorf("expressions about %s: the field %q cannot be a variable", reflect.TypeFor[T](), p.Name)
+		}
+		out.fields[name] = f
+		options = append(options, celgo.Variable(name, is))
+	}
+	env, err := base.Extend(options...)
+	if err != nil {
+		return nil, fmt.Errorf("environment of expressions: %w", err)
+	}
+	ast, issues := env.Compile(text)
+	switch {
+	case issues != nil && issues.Err() != nil:
+		return nil, whole("compilation failed: " + issues.String())
+	case len(results) > 0 && !anyAccepts(results, ast.OutputType()):
+		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
+	}
+	out.code = &expression{text: text, env: env, ast: ast, costs: &costs{}, most: math.MaxUint64}
+	return out, out.code.plan()
+}
+
+// String returns the expression.
+func (x *Expression[T]) String() string { return x.code.text }
+
+// Evaluate returns the value of the expression for an input, as decoded JSON. It stops with the cause of
+// the context when that ends, and with [ErrBudget] when the expression costs more than [RuleCostLimit].
+func (x *Expression[T]) Evaluate(ctx context.Context, input T) (any, error) {
+	v, err := x.run(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	return (&decoder{parts: RuleCostLimit, rich: true}).decode(v)
+}
+
+// Holds returns the value of an expression that was compiled with the result [Bool].
+func (x *Expression[T]) Holds(ctx context.Context, input T) (bool, error) {
+	v, err := x.run(ctx, input)
+	if err != nil {
+		return false, err
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, fmt.Errorf("the result is no bool but %s", v.Type().TypeName())
+	}
+	return bool(b), nil
+}
+
+func (x *Expression[T]) run(ctx context.Context, input T) (ref.Val, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	object, err := typed.Encode(&input)
+	if err != nil {
+		return nil, err
+	}
+	v, _, err := x.code.run(ctx, &goInput{fields: x.fields, object: object}, true)
+	switch {
+	case err == nil:
+		return v, nil
+	case isOverrun(err):
+		return nil, ErrBudget
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	}
+	return nil, err
+}
+
+// goInput are the variables of one evaluation.
+type goInput struct {
+	fields map[string]field
+	object map[string]any
+}
+
+// ResolveName returns the value of a variable. A field that is left out is null.
+func (in *goInput) ResolveName(name string) (any, bool) {
+	f, ok := in.fields[name]
+	if !ok {
+		return nil, false
+	}
+	original, _ := unescape(name)
+	v := in.object[original]
+	switch {
+	case v == nil:
+		return types.NullValue, true
+	case f.dynamic:
+		return v, true
+	}
+	return view(v, f.schema), true
+}
+
+// Parent returns nil: there are no other variables.
+func (in *goInput) Parent() interpreter.Activation { return nil }
