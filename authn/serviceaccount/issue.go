@@ -59,6 +59,9 @@ func (t *Tokens) Issue(ctx context.Context, account Account, asked TokenRequest,
 	out.Status.ExpirationTimestamp = meta.NewTime((begin + lasts).at())
 	if t.options.Extend && p.Pod != nil && lasts == oldProgramsAsk && subset(out.Spec.Audiences, t.audiences) {
 		p.WarnAfter, lasts = begin+lasts, extended
+		if most := seconds(t.options.MaxExtended / time.Second); most > 0 {
+			lasts = min(lasts, most)
+		}
 	}
 	token, err := t.sign(ctx, &claims{
 		Audience: out.Spec.Audiences, Expiry: begin + lasts, IssuedAt: begin, Issuer: t.options.Issuers[0], ID: id, Private: p,

@@ -38,6 +38,9 @@ type Options struct {
 	// and old programs in Pods read their token once.
 	Extend bool
 
+	// MaxExtended shortens the lifetime that Extend gives. 0 means a year.
+	MaxExtended time.Duration
+
 	// Legacy accepts the tokens in Secrets of the type kubernetes.io/service-account-token, which have
 	// the issuer [LegacyIssuer], no audiences and no end.
 	Legacy bool

@@ -92,6 +92,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	defer f.accounts.Close()
 	defer func() { err = errors.Join(err, given.signed.Close()) }()
 	authorizer, err := f.authorization.Open(accessflags.Options{
 		Types: authorizers(), Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),

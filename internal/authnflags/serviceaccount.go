@@ -1,6 +1,7 @@
 package authnflags
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn/serviceaccount"
+	"github.com/kindwright/kindwright/authn/serviceaccount/external"
 )
 
 // ServiceAccounts are the values of the flags of service accounts.
@@ -20,6 +22,8 @@ type ServiceAccounts struct {
 	issuers, keyFiles arrayValue
 	audiences         stringSliceValue
 	signingKey        string
+	endpoint          string
+	signer            *external.Signer
 	keysURL           string
 	lookup, extend    bool
 	longest           time.Duration
@@ -34,6 +38,8 @@ func (f *ServiceAccounts) Add(set *flag.FlagSet) {
 		"who the tokens of service accounts are from; the first is written into them, all are accepted (may be given several times)")
 	set.StringVar(&f.signingKey, "service-account-signing-key-file", "",
 		"PEM file of the private key that signs tokens of service accounts; without it there are none; read again when it changes")
+	set.StringVar(&f.endpoint, "service-account-signing-endpoint", "",
+		"Unix socket of a process that signs tokens of service accounts and publishes their keys, instead of files (Kubernetes' protocol for external signers, v1)")
 	set.Var(&f.keyFiles, "service-account-key-file",
 		"PEM file of keys that the tokens of service accounts may be signed with; read again when it changes (may be given several times; default --service-account-signing-key-file)")
 	set.BoolVar(&f.lookup, "service-account-lookup", true,
@@ -66,6 +72,15 @@ func (f *ServiceAccounts) Check() (problems []error) {
 	if len(f.keyFiles) > 0 && len(f.issuers) == 0 {
 		problems = append(problems, errors.New("--service-account-key-file and --service-account-issuer belong together: the latter is missing"))
 	}
+	if f.endpoint != "" && f.signingKey != "" {
+		problems = append(problems, errors.New("can't set `--service-account-signing-key-file` and `--service-account-signing-endpoint` at the same time"))
+	}
+	if f.endpoint != "" && len(f.keyFiles) > 0 {
+		problems = append(problems, errors.New("can't set `--service-account-key-file` and `--service-account-signing-endpoint` at the same time"))
+	}
+	if f.endpoint != "" && len(f.issuers) == 0 {
+		problems = append(problems, errors.New("--service-account-signing-endpoint and --service-account-issuer belong together: the latter is missing"))
+	}
 	if f.keysURL != "" {
 		if u, err := url.Parse(f.keysURL); err != nil {
 			problems = append(problems, fmt.Errorf("--service-account-jwks-uri must be a valid URL: %w", err))
@@ -80,7 +95,9 @@ func (f *ServiceAccounts) Check() (problems []error) {
 }
 
 // Given reports whether the flags name keys.
-func (f *ServiceAccounts) Given() bool { return f.signingKey != "" || len(f.keyFiles) > 0 }
+func (f *ServiceAccounts) Given() bool {
+	return f.signingKey != "" || f.endpoint != "" || len(f.keyFiles) > 0
+}
 
 // Issuers returns the issuers, whose tokens no other authenticator may take.
 func (f *ServiceAccounts) Issuers() []string { return f.issuers }
@@ -93,10 +110,13 @@ func (f *ServiceAccounts) Audiences() []string {
 	return f.issuers
 }
 
-// Open reads the keys. It returns nil if the flags name none.
+// Open reads the keys. It returns nil if the flags name none. Close must be called afterwards.
 func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) {
 	if !f.Given() {
 		return nil, nil
+	}
+	if f.endpoint != "" {
+		return f.openExternal(log)
 	}
 	keys, err := serviceaccount.Open(serviceaccount.Files{SigningKey: f.signingKey, Keys: f.keyFiles, Failed: func(err error) {
 		log.Error(err, "a changed key file of service accounts cannot be read; its last good state counts")
@@ -108,6 +128,36 @@ func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) 
 		Issuers: f.issuers, Audiences: f.audiences.list, Keys: keys, Signer: keys.Signer(),
 		MaxLifetime: f.longest, Extend: f.extend, Legacy: true, TrustLegacy: !f.lookup,
 	})
+}
+
+// openExternal asks the signer of --service-account-signing-endpoint.
+func (f *ServiceAccounts) openExternal(log logr.Logger) (*serviceaccount.Tokens, error) {
+	s, err := external.Open(context.Background(), f.endpoint, func(err error) {
+		log.Error(err, "the keys of service accounts cannot be fetched; the last ones count")
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--service-account-signing-endpoint: %w", err)
+	}
+	f.signer = s
+	longest := s.MaxLifetime()
+	switch {
+	case f.longest > longest:
+		f.Close()
+		return nil, fmt.Errorf("--service-account-max-token-expiration %s: the signer allows at most %s", f.longest, longest)
+	case f.longest > 0:
+		longest = f.longest
+	}
+	return serviceaccount.New(serviceaccount.Options{
+		Issuers: f.issuers, Audiences: f.audiences.list, Keys: s, Signer: s,
+		MaxLifetime: longest, Extend: f.extend, MaxExtended: s.MaxLifetime(), Legacy: true, TrustLegacy: !f.lookup,
+	})
+}
+
+// Close ends what Open has begun.
+func (f *ServiceAccounts) Close() {
+	if f.signer != nil {
+		f.signer.Close()
+	}
 }
 
 // Documents serves what others need to check the tokens; see [serviceaccount.Tokens.Documents]. address

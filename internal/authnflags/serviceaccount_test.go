@@ -4,6 +4,7 @@ import (
 	"flag"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -21,7 +22,7 @@ func TestSAT_05_FLAG_09_TheFlagsOfServiceAccounts(t *testing.T) {
 	got := map[string]string{}
 	set.VisitAll(func(f *flag.Flag) { got[f.Name] = f.DefValue })
 	require.Equal(t, map[string]string{
-		"service-account-issuer": "", "service-account-key-file": "", "service-account-signing-key-file": "", "service-account-lookup": "true",
+		"service-account-issuer": "", "service-account-key-file": "", "service-account-signing-key-file": "", "service-account-signing-endpoint": "", "service-account-lookup": "true",
 		"service-account-jwks-uri": "", "service-account-max-token-expiration": "0s", "service-account-extend-token-expiration": "true", "api-audiences": "",
 	}, got)
 	require.Empty(t, f.Check())
@@ -33,6 +34,34 @@ func TestSAT_05_FLAG_09_TheFlagsOfServiceAccounts(t *testing.T) {
 	require.Equal(t, []string{"https://a,b", "c"}, f.Issuers(), "an issuer may have a comma")
 	require.Equal(t, []string{"x", "y", "z"}, f.Audiences())
 	require.Empty(t, f.Check())
+}
+
+// SAT-05: the keys are in files or with another process, and not in both.
+func TestSAT_05_ASigningEndpointStandsAlone(t *testing.T) {
+	parse := func(args ...string) *authnflags.ServiceAccounts {
+		f := &authnflags.ServiceAccounts{}
+		set := flag.NewFlagSet("", flag.ContinueOnError)
+		f.Add(set)
+		require.NoError(t, set.Parse(args))
+		return f
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--service-account-issuer=a", "--service-account-signing-key-file=k"}, "can't set `--service-account-signing-key-file` and `--service-account-signing-endpoint` at the same time"},
+		{[]string{"--service-account-issuer=a", "--service-account-key-file=k"}, "can't set `--service-account-key-file` and `--service-account-signing-endpoint` at the same time"},
+		{nil, "--service-account-signing-endpoint and --service-account-issuer belong together: the latter is missing"},
+	} {
+		problems := parse(append(c.args, "--service-account-signing-endpoint=/nowhere")...).Check()
+		require.Len(t, problems, 1)
+		require.EqualError(t, problems[0], c.want)
+	}
+	f := parse("--service-account-issuer=a", "--service-account-signing-endpoint="+filepath.Join(t.TempDir(), "none"))
+	require.Empty(t, f.Check())
+	_, err := f.Open(logr.Discard())
+	require.ErrorContains(t, err, "--service-account-signing-endpoint: external signer: Metadata")
+	f.Close()
 }
 
 // The documents are served if the issuer is a URL under which others can look for them.

@@ -96,11 +96,12 @@ var house = [...][]room{
 	},
 	5: {
 		{path: "registry", why: "what users write: kinds, resources, forms, endpoints, definitions; the face of the engine, and Go structs in front of it"},
-		{path: "internal/authnflags", why: "kube-apiserver's flags for signed tokens and anonymous requests"},
+		{path: "authn/serviceaccount/external", why: "tokens that another process signs, by Kubernetes' protocol"},
 		{path: "internal/auditflags", why: "kube-apiserver's flags for audit"},
 		{path: "internal/engine", why: "the engine: compiled kinds, the resource set and its changes, the lists of steps"},
 	},
 	6: {
+		{path: "internal/authnflags", why: "kube-apiserver's flags for signed tokens and anonymous requests"},
 		{path: "registry/connect", why: "subresources that clients connect to: upgrades and WebSockets"},
 		{path: "internal/rest", why: "the engine's HTTP handlers"},
 		{path: "internal/discovery", why: "which resources there are, for clients"},

@@ -56,7 +56,6 @@ func inertFlags() map[string]string {
 			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file
-			service-account-signing-endpoint
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
 		"strings": `admission-control disabled-metrics etcd-servers-overrides kubelet-preferred-address-types watch-cache-sizes`,
 	}

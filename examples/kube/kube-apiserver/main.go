@@ -75,6 +75,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	defer o.accounts.Close()
 	signed, err := o.signed(log)
 	if err != nil {
 		return err
