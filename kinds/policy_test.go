@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -180,4 +181,87 @@ func TestPOL_06_TypesAreChecked(t *testing.T) {
 	require.Equal(t, "spec.validations[0].expression", at(warnings[0], "fieldRef"))
 	require.Equal(t, "/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'dta'\n | object.dta == null\n | ......^\n", at(warnings[0], "warning"))
 	h.must(200, "GET", policiesPath+"/worse", "")
+}
+
+// TestPOL_03_Actions warns and annotates instead of refusing.
+func TestPOL_03_Actions(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.must(201, "POST", policiesPath, aboutConfigMaps("mild", "false", ""))
+	h.must(201, "POST", policyBindingsPath, inForce("mild", `["Warn","Audit"]`, ""))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, newRequest(t.Context(), "POST", configMapsPath, configMap("x", "")))
+	require.Equal(t, 201, w.Code)
+	require.Equal(t, []string{`299 - "Validation failed for ValidatingAdmissionPolicy 'mild' with binding 'mild': failed expression: false"`}, w.Header()["Warning"])
+}
+
+// TestPOL_01_FailurePolicy fails in an expression, in a variable, in a match condition, in a conversion of
+// types and in the budget.
+func TestPOL_01_07_FailurePolicy(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	const slow = "[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, " +
+		"[1,2,3,4,5,6,7,8,9,10].all(d, [1,2,3,4,5,6,7,8,9,10].all(e, [1,2,3,4,5,6,7,8,9,10].all(f, a+b+c+d+e+f > 0))))))"
+	for i, c := range []struct{ expression, more, want string }{
+		{"object.spec.x == 1", "", "expression 'object.spec.x == 1' resulted in error: no such key: spec"},
+		{"variables.v == 1", `,"variables":[{"name":"v","expression":"object.spec.x"}]`, `composited variable "v" fails to evaluate: no such key: spec`},
+		{"true", `,"matchConditions":[{"name":"c","expression":"object.spec.x == 1"}]`, "expression 'object.spec.x == 1' resulted in error: no such key: spec"},
+		{slow, "", "operation cancelled: actual cost limit exceeded"},
+		{"params.x == 1", `,"paramKind":{"apiVersion":"example.dev/v1","kind":"Nothing"}`, "failed to configure policy: failed to find resource referenced by paramKind: 'example.dev/v1, Kind=Nothing'"},
+	} {
+		for _, ignore := range []bool{false, true} {
+			name, more, code := fmt.Sprintf("p%d", i), c.more, 422
+			if ignore {
+				more, code = more+`,"failurePolicy":"Ignore"`, 201
+			}
+			h.must(201, "POST", policiesPath, aboutConfigMaps(name, c.expression, more))
+			h.must(201, "POST", policyBindingsPath, inForce(name, `["Deny"]`, ""))
+			out := h.must(code, "POST", configMapsPath, configMap("x", ""))
+			if ignore {
+				h.must(200, "DELETE", policyBindingsPath+"/"+name, "")
+				h.must(200, "DELETE", configMapsPath+"/x", "")
+			} else {
+				require.Contains(t, out["message"], c.want)
+				h.must(200, "DELETE", policyBindingsPath+"/"+name, "")
+			}
+			h.must(200, "DELETE", policiesPath+"/"+name, "")
+		}
+	}
+}
+
+// TestPOL_01_MatchConditionsAndExemptions leaves out what a condition excludes, and the kinds of policies.
+func TestPOL_01_MatchConditionsAndExemptions(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.must(201, "POST", policiesPath, `{"metadata":{"name":"nothing"},"spec":{"matchConstraints":{"resourceRules":[
+		{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*/*"]}],
+		"excludeResourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["secrets"]}]},
+		"matchConditions":[{"name":"robots","expression":"request.userInfo.username != 'robot'"}],
+		"validations":[{"expression":"false"}]}}`)
+	h.must(201, "POST", policyBindingsPath, inForce("nothing", `["Deny"]`, ""))
+	h.must(422, "POST", configMapsPath, configMap("x", ""))
+	h.must(201, "POST", configMapsPath, configMap("x", ""), "X-User", "robot")
+	h.must(201, "POST", strings.Replace(configMapsPath, "configmaps", "secrets", 1), `{"metadata":{"name":"s"}}`)
+	h.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{}`)
+	h.must(200, "DELETE", policiesPath+"/nothing", "")
+	h.must(200, "DELETE", configMapsPath+"/x", "")
+}
+
+// TestPOL_01_02_03_BadPoliciesAreRefused names each field that is wrong.
+func TestPOL_01_02_03_BadPoliciesAreRefused(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.refused("POST", policiesPath, `{"metadata":{"name":"p"},"spec":{}}`, "spec.matchConstraints", "spec.validations", "spec.auditAnnotations")
+	h.refused("POST", policiesPath, `{"metadata":{"name":"p"},"spec":{"failurePolicy":"Maybe","paramKind":{"apiVersion":"a/b/c","kind":"-"},
+		"matchConstraints":{"matchPolicy":"Near","resourceRules":[{"operations":["*","CREATE","READ"],"apiGroups":["*","a"],"apiVersions":[""],"resources":["*/*","pods"],"scope":"Some","resourceNames":["a","a"]}]},
+		"matchConditions":[{"name":"c","expression":"1"},{"name":"d","expression":"true"}],
+		"variables":[{"name":"if","expression":"variables.later"},{"name":"later","expression":"1"}],
+		"validations":[{"expression":" "},{"expression":"object.x","message":"a\nb","reason":"Because","messageExpression":"1"}],
+		"auditAnnotations":[{"key":"a b","valueExpression":"1"}]}}`,
+		"spec.failurePolicy", "spec.paramKind.apiVersion", "spec.paramKind.kind", "spec.matchConstraints.matchPolicy",
+		"spec.matchConstraints.resourceRules[0].operations", "spec.matchConstraints.resourceRules[0].operations[2]",
+		"spec.matchConstraints.resourceRules[0].apiGroups", "spec.matchConstraints.resourceRules[0].apiVersions[0]",
+		"spec.matchConstraints.resourceRules[0].resources", "spec.matchConstraints.resourceRules[0].scope",
+		"spec.matchConstraints.resourceRules[0].resourceNames[1]", "spec.matchConditions[0].expression",
+		"spec.variables[0].name", "spec.variables[0].expression", "spec.validations[0].expression",
+		"spec.validations[1].expression", "spec.validations[1].message", "spec.validations[1].reason", "spec.validations[1].messageExpression",
+		"spec.auditAnnotations[0].key", "spec.auditAnnotations[0].valueExpression")
+	h.refused("POST", policyBindingsPath, `{"metadata":{"name":"b"},"spec":{"policyName":"A","paramRef":{"parameterNotFoundAction":"Wait"},"validationActions":["Deny","Warn","Shout"]}}`,
+		"spec.policyName", "spec.paramRef", "spec.paramRef.parameterNotFoundAction", "spec.validationActions[2]", "spec.validationActions")
 }
