@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
@@ -151,15 +152,23 @@ func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 			continue
 		}
 		own := *r
+		params := paramGuard{meta.GroupVersionResource{Group: group, Version: "v1", Resource: "validatingadmissionpolicies"}}
+		if strings.HasPrefix(r.Plural, "mutating") {
+			params.policies.Resource = "mutatingadmissionpolicies"
+		}
 		switch r.Plural {
 		case "validatingadmissionpolicies":
 			addPolicyRules(&own.Hooks, env.Expressions)
+			params.guard(&own.Hooks, params.policy, "paramKind")
 		case "validatingadmissionpolicybindings":
 			addBindingRules(&own.Hooks)
+			params.guard(&own.Hooks, params.binding, "paramRef")
 		case "mutatingadmissionpolicies":
 			addMutatingRules(&own.Hooks, env.Expressions)
+			params.guard(&own.Hooks, params.policy, "paramKind")
 		case "mutatingadmissionpolicybindings":
 			addMutatingBindingRules(&own.Hooks)
+			params.guard(&own.Hooks, params.binding, "paramRef")
 		}
 		resources[i] = &own
 	}

@@ -265,3 +265,23 @@ func TestPOL_01_02_03_BadPoliciesAreRefused(t *testing.T) {
 	h.refused("POST", policyBindingsPath, `{"metadata":{"name":"b"},"spec":{"policyName":"A","paramRef":{"parameterNotFoundAction":"Wait"},"validationActions":["Deny","Warn","Shout"]}}`,
 		"spec.policyName", "spec.paramRef", "spec.paramRef.parameterNotFoundAction", "spec.validationActions[2]", "spec.validationActions")
 }
+
+// TestPOL_03_NobodyReadsByAPolicy refuses policies and bindings of users who cannot read the parameters.
+func TestPOL_03_NobodyReadsByAPolicy(t *testing.T) {
+	h := servePolicies(t, memory.New(), kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Group == "admissionregistration.k8s.io" || a.User.Name == "reader" && a.Resource == "secrets" {
+			return authz.Allow, "", nil
+		}
+		return authz.NoOpinion, "", nil
+	})))
+	policy := aboutConfigMaps("p", "params.data.x == ''", `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`)
+	binding := inForce("p", `["Deny"]`, `,"paramRef":{"name":"s","namespace":"default"}`)
+	out := h.must(422, "POST", policiesPath, policy, as("thief")...)
+	require.Contains(t, out["message"], `spec.paramKind: Forbidden: user thief must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
+	h.must(422, "POST", policyBindingsPath, binding, as("thief")...)
+	h.must(201, "POST", policiesPath, policy, as("reader")...)
+	out = h.must(422, "POST", policyBindingsPath, binding, as("thief")...)
+	require.Contains(t, out["message"], `spec.paramRef: Forbidden: user thief does not have "get" permission on the object referenced by paramRef`)
+	h.must(201, "POST", policyBindingsPath, binding, as("reader")...)
+	h.must(200, "PATCH", policyBindingsPath+"/p", `{"metadata":{"labels":{"a":"b"}}}`, patched("thief")...)
+}
