@@ -26,9 +26,15 @@ func (w *walk) input(as admission.Form) (cel.AdmissionInput, error) {
 			return w.views[i].in, nil
 		}
 	}
+	var described map[string]any // when the first expression asks
 	in := cel.AdmissionInput{
 		Object: w.r.Object, OldObject: w.r.OldObject,
-		Request: func() map[string]any { return w.description(as) },
+		Request: func() map[string]any {
+			if described == nil {
+				described = w.description(as)
+			}
+			return described
+		},
 		Ask:     w.ask, About: about(w.r),
 	}
 	if w.r.Namespace != "" && !isNamespace(w.r.Kind) {
