@@ -35,7 +35,7 @@ func (w *walk) input(as admission.Form) (cel.AdmissionInput, error) {
 			}
 			return described
 		},
-		Ask:     w.ask, About: about(w.r),
+		Ask: w.ask, About: about(w.r),
 	}
 	if w.r.Namespace != "" && !isNamespace(w.r.Kind) {
 		in.Namespace = w.namespace
