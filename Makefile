@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ soak: ## watches under everything that can go wrong, each event checked; EVENTS=
 
 kinds-churn: ## kinds come, go and are replaced under 50 writers, 50 readers and 100 informers; DURATION=1m, RACE=-race
 	go test -count=1 -timeout 1h $(RACE) -v ./internal/soak -run KindsChurn -duration=$(or $(DURATION),1m)
+
+crds-churn: ## a definition changes every 10 ms under 50 writers, 50 readers and 100 informers; DURATION=1m, RACE=-race
+	go test -count=1 -timeout 1h $(RACE) -v ./kinds/crd -run ADefinitionChangesUnderLoad -changing=$(or $(DURATION),1m)
 
 differential: ## the same random requests to ours and to PEER=url of a kube-apiserver; PEER_TOKEN=, SEED=, N=requests
 	go test -count=1 -timeout 4h -v ./internal/differential -run ServersAnswerAlike -peer='$(or $(PEER),$(error PEER=https://… is missing))' \

@@ -36,10 +36,11 @@ type controller struct {
 
 	engine      *engine.Engine
 	front       registry.Front[CustomResourceDefinition]
-	known       map[string]*definition    // all definitions, by name
-	served      map[string]*served        // the kinds that are installed, by the name of their definition
-	builtin     map[string]*takenNames    // the names of the program's own kinds, by group
-	turns       map[string]storage.Expect // by group, the last turn that known is not behind, see takeTurn
+	known       map[string]*definition     // all definitions, by name
+	groups      map[string]map[string]bool // the names of those, by group
+	served      map[string]*served         // the kinds that are installed, by the name of their definition
+	builtin     map[string]*takenNames     // the names of the program's own kinds, by group
+	turns       map[string]storage.Expect  // by group, the last turn that known is not behind, see takeTurn
 	conversions *conversions
 	progress    progress
 	workers     sync.WaitGroup
@@ -62,7 +63,7 @@ type served struct {
 func newController(env registry.Env, of meta.GroupVersionResource, finalizer string, conversions *conversions) *controller {
 	return &controller{
 		env: env, of: of, finalizer: finalizer, conversions: conversions,
-		known: map[string]*definition{}, served: map[string]*served{}, ending: map[meta.UID]bool{},
+		known: map[string]*definition{}, groups: map[string]map[string]bool{}, served: map[string]*served{}, ending: map[meta.UID]bool{},
 		turns: map[string]storage.Expect{},
 	}
 }
@@ -85,7 +86,7 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 			c.engine.Logger().Error(err, "a definition cannot be read; its kind is not served", "name", e.Facts().Name)
 			continue
 		}
-		c.known[d.Name] = d
+		c.know(d)
 	}
 	c.noteBuiltin()
 	return c.serveAll(ctx)
@@ -256,14 +257,35 @@ func (c *controller) changed(ctx context.Context, e *watch.Entry) error {
 		c.engine.Logger().Error(err, "a definition cannot be read", "name", name)
 		return nil
 	}
-	c.known[name] = d
+	c.know(d)
 	return c.settle(ctx, name)
+}
+
+// know notes what a definition is now.
+func (c *controller) know(d *definition) {
+	c.known[d.Name] = d
+	if c.groups[d.Spec.Group] == nil {
+		c.groups[d.Spec.Group] = map[string]bool{}
+	}
+	c.groups[d.Spec.Group][d.Name] = true
+}
+
+// forget removes a definition from those that are known. It may be nil.
+func (c *controller) forget(d *definition) {
+	if d == nil {
+		return
+	}
+	delete(c.known, d.Name)
+	group := c.groups[d.Spec.Group]
+	if delete(group, d.Name); len(group) == 0 {
+		delete(c.groups, d.Spec.Group)
+	}
 }
 
 // gone stops serving a kind whose definition was removed. Its names are free for others.
 func (c *controller) gone(ctx context.Context, name string) error {
 	d := c.known[name]
-	delete(c.known, name)
+	c.forget(d)
 	c.withdraw(name)
 	if d == nil {
 		return nil
@@ -282,8 +304,8 @@ func (c *controller) withdraw(name string) {
 
 // waiting lists the definitions of a group whose names are not accepted.
 func (c *controller) waiting(group string) (out []string) {
-	for name, d := range c.known {
-		if d.Spec.Group == group && !d.is(NamesAccepted) {
+	for name := range c.groups[group] {
+		if !c.known[name].is(NamesAccepted) {
 			out = append(out, name)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -98,26 +99,50 @@ func (i *informer) state() map[string]string {
 	return maps.Clone(i.seen)
 }
 
+// changingFor lets TestVER_15_ADefinitionChangesUnderLoad run for a time with many clients:
+//
+//	make crds-churn DURATION=1m
+var changingFor = flag.Duration("changing", 0, "how long a definition changes every 10 ms under 50 writers, 50 readers and 100 informers; 0 for a few of each")
+
+// underLoad is how many clients there are, and how long they work.
+type underLoad struct {
+	writers, readers, informers int
+	goesOn                      func(n int) bool // whether there is a request number n of each client
+	between                     time.Duration    // changes of the definition
+}
+
+// chosenLoad is what the flag says.
+func chosenLoad() underLoad {
+	if *changingFor == 0 {
+		return underLoad{writers: 4, readers: 2, informers: 6, goesOn: func(n int) bool { return n < 30 }}
+	}
+	end := time.Now().Add(*changingFor)
+	return underLoad{writers: 50, readers: 50, informers: 100, goesOn: func(int) bool { return time.Now().Before(end) }, between: 10 * time.Millisecond}
+}
+
 // A definition changes all the time: descriptions, and which version is stored. No request of its
 // kind fails, and informers of all versions end with what a list shows, without listing again.
 func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 	srv := apitest.New(t, crd.Kinds())
 	establish(t, srv, text(t, multiVersion()))
-	const objectsOfEach, writes, changes = 2, 30, 40
+	const objectsOfEach = 2
+	load := chosenLoad()
 	ctx, cancel := context.WithCancel(t.Context())
 	var following, working sync.WaitGroup
 	defer following.Wait()
 	defer cancel()
 	versions := []string{"v1alpha1", "v1beta1"}
 	var informers []*informer
-	for n := range 6 {
+	for n := range load.informers {
 		i := &informer{t: t, srv: srv, at: objects(versions[n%2]), seen: map[string]string{}, rev: "1"}
 		_, list := call(t, srv, "GET", i.at, "")
 		i.rev = list["metadata"].(tree)["resourceVersion"].(string)
 		informers = append(informers, i)
 		following.Go(func() { i.run(ctx) })
 	}
+	var sent atomic.Int64
 	send := func(method, path, contentType, body string) {
+		sent.Add(1)
 		r, err := http.NewRequestWithContext(ctx, method, srv.URL+path, strings.NewReader(body))
 		if err != nil {
 			t.Error(err)
@@ -134,7 +159,7 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 			t.Errorf("%s %s: %s", method, path, data)
 		}
 	}
-	for w := range 4 {
+	for w := range load.writers {
 		bodies := make([]string, objectsOfEach)
 		for n := range bodies {
 			bodies[n] = text(t, fixture(fmt.Sprintf("w%d-%d", w, n), versions[n%2]))
@@ -143,21 +168,29 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 			for n, body := range bodies {
 				send("POST", objects(versions[n%2]), "application/json", body)
 			}
-			for n := range writes {
+			for n := 0; load.goesOn(n); n++ {
 				one := fmt.Sprintf("%s/w%d-%d", objects(versions[(n+w)%2]), w, n%objectsOfEach)
 				send("PATCH", one, "application/merge-patch+json", fmt.Sprintf(`{"num":{"num1":%d}}`, n))
 				send("GET", one, "", "")
+			}
+		})
+	}
+	for r := range load.readers {
+		working.Go(func() {
+			for n := r; load.goesOn(n); n++ {
 				send("GET", objects(versions[n%2]), "", "")
 			}
 		})
 	}
-	for n := range changes {
+	changes := 0
+	for ; load.goesOn(changes); changes++ {
 		redefine(t, srv, func(spec tree) {
-			storing(versions[n%2])(spec)
+			storing(versions[changes%2])(spec)
 			for _, v := range spec["versions"].([]any) {
-				v.(tree)["schema"].(tree)["openAPIV3Schema"].(tree)["description"] = fmt.Sprintf("change %d", n)
+				v.(tree)["schema"].(tree)["openAPIV3Schema"].(tree)["description"] = fmt.Sprintf("change %d", changes)
 			}
 		})
+		time.Sleep(load.between)
 	}
 	working.Wait()
 	for _, i := range informers {
@@ -168,9 +201,10 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 				metadata := item.(tree)["metadata"].(tree)
 				want[metadata["name"].(string)] = metadata["resourceVersion"].(string)
 			}
-			return len(want) == 4*objectsOfEach && maps.Equal(want, i.state())
+			return len(want) == load.writers*objectsOfEach && maps.Equal(want, i.state())
 		}, time.Minute, 5*time.Millisecond)
 	}
+	t.Logf("%d changes of the definition, %d requests", changes, sent.Load())
 }
 
 // A watch that ends while an event is being converted does not tell that the client has seen the event.

@@ -56,10 +56,8 @@ func (c *controller) taken(group string) *takenNames {
 			out.kinds[word] = true
 		}
 	}
-	for _, d := range c.known {
-		if d.Spec.Group == group {
-			out.add(d.Status.AcceptedNames)
-		}
+	for name := range c.groups[group] {
+		out.add(c.known[name].Status.AcceptedNames)
 	}
 	return out
 }
@@ -159,7 +157,7 @@ func (c *controller) catchUp(ctx context.Context, group string) error {
 		if err != nil {
 			continue // the controller says so when it meets it
 		}
-		c.known[name] = d
+		c.know(d)
 	}
 	return nil
 }
