@@ -1,14 +1,12 @@
 package crd
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/openapi"
 )
 
 // setCondition adds or replaces a condition. It reports whether that changed anything. The time of the
@@ -78,20 +76,16 @@ func (c *CustomResourceDefinition) approvalCondition() *CustomResourceDefinition
 }
 
 // structureCondition says what keeps the schemas of a stored definition from being structural, nil if
-// nothing does. New definitions are always structural.
+// nothing does. The schemas must be compiled. New definitions are always structural.
 //
 // Source: CRD-05, CRD-07.
-func (c *CustomResourceDefinition) structureCondition() *CustomResourceDefinitionCondition {
+func (d *definition) structureCondition() *CustomResourceDefinitionCondition {
 	var problems []string
-	if c.Spec.PreserveUnknownFields {
+	if d.Spec.PreserveUnknownFields {
 		problems = append(problems, "spec.preserveUnknownFields: Invalid value: true: must be false")
 	}
-	for i, t := range schemaTrees(c) {
-		if t == nil {
-			continue
-		}
-		_, found := openapi.TreeReader{Position: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)}.Read(t)
-		for _, p := range found {
+	for i := range d.schemas {
+		for _, p := range d.schemas[i].breaches {
 			problems = append(problems, p.String())
 		}
 	}

@@ -137,9 +137,13 @@ func (c *controller) serveAll(ctx context.Context) error {
 // prepare makes the resources of a definition.
 func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames) ([]*registry.Resource, *served, error) {
 	convert, client, err := c.conversions.of(d)
+	if err == nil {
+		err = d.compile()
+	}
 	if err != nil {
 		return nil, nil, err
 	}
+	defer func() { d.documents, d.schemas = nil, nil }() // documents are much larger than what is served
 	one := &served{uid: d.UID, generation: d.Generation, ending: d.DeletionTimestamp != nil, names: names, client: client, unstructured: d.structureCondition()}
 	resources, err := d.resources(names, c.env, convert, c.lives(d))
 	if err != nil {
@@ -157,7 +161,7 @@ func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames)
 // lives returns a function that tells whether a definition exists and is not being deleted. It looks
 // into the live view, which is ahead of the controller.
 func (c *controller) lives(d *definition) func() bool {
-	uid, key := d.UID, d.key
+	uid, key := d.UID, d.entry.Key()
 	return func() bool {
 		of, ok := c.engine.Set().Lookup(c.of)
 		if !ok {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -15,16 +17,17 @@ import (
 // in all versions, and which in each version. Messages have the paths of that form: spec.validation
 // and not spec.versions[0].schema.
 type hoisted struct {
-	c, old *CustomResourceDefinition // old may be nil
-	f      *status.Fields
-	rules  cel.RuleOptions
-	trees  []map[string]any // the schema documents of the versions, nil for none
+	c, old        *CustomResourceDefinition // old may be nil
+	f             *status.Fields
+	rules         cel.RuleOptions
+	trees, before []map[string]any // the schema documents of the versions, nil for none
 
 	schema, subresources, columns, selectable bool // the same in all versions
 }
 
-func hoistedOf(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) *hoisted {
-	h := &hoisted{c: c, old: old, f: f, rules: rules, trees: schemaTrees(c)}
+func hoistedOf(now, before *judged, rules cel.RuleOptions, f *status.Fields) *hoisted {
+	c, old := now.definition(), before.definition()
+	h := &hoisted{c: c, old: old, f: f, rules: rules, trees: now.schemas(), before: before.schemas()}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -60,25 +63,45 @@ func (v *CustomResourceDefinitionVersion) schema() *JSONSchemaProps {
 	return v.Schema.OpenAPIV3Schema
 }
 
-// schemaTrees returns the schema documents of the versions, nil for none.
-func schemaTrees(c *CustomResourceDefinition) []map[string]any {
-	out := make([]map[string]any, len(c.Spec.Versions))
-	for i := range out {
-		out[i] = schemaTree(c.Spec.Versions[i].schema())
-	}
-	return out
+// judged is a definition that is validated.
+type judged struct {
+	CustomResourceDefinition
+	trees []map[string]any // see schemas
 }
 
-// schemaTree returns a schema as a document. It has no unknown keywords and no null values.
-func schemaTree(s *JSONSchemaProps) map[string]any {
-	if s == nil {
+// judge decodes a definition whose spec is canonical. Its schema documents are read from the tree,
+// where they are as the Go type would write them again.
+func judge(t registry.Tree) (*judged, error) {
+	out := new(judged)
+	err := json.FromTree(t, &out.CustomResourceDefinition)
+	out.trees = documentsIn(t)
+	return out, err
+}
+
+// definition returns the definition. j may be nil.
+func (j *judged) definition() *CustomResourceDefinition {
+	if j == nil {
 		return nil
 	}
-	v, err := json.TreeOf(s)
-	if err != nil {
-		return map[string]any{}
+	return &j.CustomResourceDefinition
+}
+
+// schemas returns the schema documents of the versions, nil for none. j may be nil.
+func (j *judged) schemas() []map[string]any {
+	if j == nil {
+		return nil
 	}
-	out, _ := v.(map[string]any)
+	return j.trees
+}
+
+// documentsIn returns the schema documents of the versions in a definition, nil for none.
+func documentsIn(t registry.Tree) []map[string]any {
+	versions, _ := tree.At(t, "spec", "versions").([]any)
+	out := make([]map[string]any, len(versions))
+	for i, v := range versions {
+		version, _ := v.(map[string]any)
+		out[i] = tree.Map(version, "schema", "openAPIV3Schema")
+	}
 	return out
 }
 
@@ -127,7 +150,7 @@ func eachOf(list any, visit func(map[string]any)) {
 func (h *hoisted) validateVersion(i int, at status.Field) {
 	v := &h.c.Spec.Versions[i]
 	if !h.schema && h.trees[i] != nil {
-		h.validateSchema(h.trees[i], schemaBefore(h.old, v.Name), v.hasStatus(), at.Child("schema"))
+		h.validateSchema(h.trees[i], h.documentBefore(v.Name), v.hasStatus(), at.Child("schema"))
 	}
 	if !h.subresources {
 		validateSubresources(v.Subresources, at.Child("subresources"))
@@ -154,7 +177,7 @@ func (h *hoisted) validate(at status.Field) {
 	v := &versions[0]
 	if h.schema && h.trees[0] != nil {
 		anyStatus := slices.ContainsFunc(versions, func(v CustomResourceDefinitionVersion) bool { return v.hasStatus() })
-		h.validateSchema(h.trees[0], schemaBefore(h.old, v.Name), anyStatus, at.Child("validation"))
+		h.validateSchema(h.trees[0], h.documentBefore(v.Name), anyStatus, at.Child("validation"))
 	}
 	if h.subresources {
 		validateSubresources(v.Subresources, at.Child("subresources"))
@@ -189,10 +212,12 @@ func (c *CustomResourceDefinition) version(name string) *CustomResourceDefinitio
 	return nil
 }
 
-// schemaBefore returns the schema document that a version had, or nil.
-func schemaBefore(old *CustomResourceDefinition, name string) map[string]any {
-	if v := old.version(name); v != nil {
-		return schemaTree(v.schema())
+// documentBefore returns the schema document that a version had, or nil.
+func (h *hoisted) documentBefore(name string) map[string]any {
+	for i, document := range h.before {
+		if h.old.Spec.Versions[i].Name == name {
+			return document
+		}
 	}
 	return nil
 }
@@ -208,7 +233,7 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	}
 	reader := openapi.TreeReader{Position: at.Child("openAPIV3Schema").Path().String(), Status: hasStatus}
 	if h.old != nil {
-		reader.Stored = openapi.Breaches(schemaTrees(h.old)...)
+		reader.Stored = openapi.Breaches(h.before...)
 	}
 	schema, problems := reader.Read(document)
 	if h.f.Add(problems...); len(problems) == 0 {
@@ -222,10 +247,8 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 // Source: CRD-12, CRD-13, CEL-24, CEL-25.
 func (h *hoisted) validateRules(schema *openapi.Schema, position string) {
 	stored := map[string]bool{}
-	if h.old != nil {
-		for _, document := range schemaTrees(h.old) {
-			eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
-		}
+	for _, document := range h.before {
+		eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
 	}
 	o := h.rules
 	o.Path, o.Known = position, func(expression string) bool { return stored[expression] }

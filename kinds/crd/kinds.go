@@ -37,13 +37,8 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	group := "apiextensions." + env.GroupDomain
 	kind := registry.Kind[CustomResourceDefinition]{
 		Group: group, Version: "v1", Plural: "customresourcedefinitions", Scope: registry.ClusterScoped,
-		Names: registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
-		Doc:   "A CustomResourceDefinition adds a kind to the server.",
-		Rules: registry.Rules[CustomResourceDefinition]{
-			ValidateCreate: func(ctx context.Context, c *CustomResourceDefinition, f *status.Fields) {
-				validateNew(ctx, c, env.Expressions, f)
-			},
-		},
+		Names:  registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
+		Doc:    "A CustomResourceDefinition adds a kind to the server.",
 		Writes: registry.WriteRules{RequireVersion: true},
 		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
 		Table: registry.Table{Columns: []openapi.Column{
@@ -58,6 +53,9 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	finalizer := "customresourcecleanup." + group
 	hooks := &all.Resources[0].Hooks
 	hooks.Default, hooks.Complete = canonical, noteStoredVersion
+	hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		validateNew(ctx, t, env.Expressions, f)
+	}
 	hooks.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
 		validateChange(ctx, t, old, env.Expressions, f)
 	}

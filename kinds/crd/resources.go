@@ -17,35 +17,96 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// definition is a CustomResourceDefinition as it is stored. Schemas are read from the tree, where
-// nothing is lost to a Go type.
+// definition is a CustomResourceDefinition as it is stored, without the schemas of its versions. They
+// are read when a kind is made from them.
 type definition struct {
 	CustomResourceDefinition
-	tree registry.Tree
-	key  string // in the live view
+	entry     *watch.Entry     // with the spec of this definition, whatever the status was
+	documents []map[string]any // the schemas of the versions, nil if they were compiled already
+	schemas   []compiledSchema // nil unless compiled
 }
 
 // read decodes a stored definition.
 func read(e *watch.Entry) (*definition, error) {
-	v, err := json.DecodeTree(e.AppendJSON(nil), json.TreeOptions{})
+	t, err := decoded(e)
 	if err != nil {
 		return nil, err
 	}
-	d := &definition{key: e.Key()}
-	d.tree, _ = v.(map[string]any)
-	return d, json.FromTree(d.tree, &d.CustomResourceDefinition)
+	d := &definition{entry: e, documents: documentsIn(t)}
+	if err := json.FromTree(withoutSchemas(t), &d.CustomResourceDefinition); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
-// schema returns the schema document of a version; a version without one keeps every field.
-func (d *definition) schema(i int) map[string]any {
-	spec, _ := d.tree["spec"].(map[string]any)
-	versions, _ := spec["versions"].([]any)
-	version, _ := versions[i].(map[string]any)
-	holder, _ := version["schema"].(map[string]any)
-	if document, ok := holder["openAPIV3Schema"].(map[string]any); ok {
-		return document
+func decoded(e *watch.Entry) (registry.Tree, error) {
+	v, err := json.DecodeTree(e.AppendJSON(make([]byte, 0, e.Length())), json.TreeOptions{})
+	t, _ := v.(map[string]any)
+	return t, err
+}
+
+// withoutSchemas returns a definition whose versions have no schemas.
+func withoutSchemas(t registry.Tree) registry.Tree {
+	versions, _ := tree.At(t, "spec", "versions").([]any)
+	out := make([]any, len(versions))
+	for i, v := range versions {
+		out[i] = v
+		if version, ok := v.(map[string]any); ok {
+			out[i] = tree.Without(version, "schema")
+		}
 	}
-	return unknown()
+	return tree.With(t, out, "spec", "versions")
+}
+
+// compiledSchema is the schema of a version.
+type compiledSchema struct {
+	document map[string]any // nil for none
+	schema   *openapi.Schema
+	breaches []status.FieldError // what keeps the document from being structural
+	problems []status.FieldError // what keeps it from being served
+}
+
+// compile compiles the schemas of the versions. A version without one keeps every field. Versions with
+// the same document share one schema.
+func (d *definition) compile() error {
+	if d.documents == nil {
+		t, err := decoded(d.entry)
+		if err != nil {
+			return err
+		}
+		d.documents = documentsIn(t)
+	}
+	d.schemas = make([]compiledSchema, len(d.Spec.Versions))
+	for i, document := range d.documents {
+		own := &d.schemas[i]
+		own.document = document
+		if j := slices.IndexFunc(d.schemas[:i], func(other compiledSchema) bool { return sameDocument(other.document, document) }); j >= 0 && len(d.schemas[j].breaches) == 0 {
+			*own = d.schemas[j]
+			continue
+		}
+		if document == nil {
+			document = unknown()
+		}
+		strict := openapi.TreeReader{Position: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)}
+		own.schema, own.breaches = strict.Read(document)
+		if d.Spec.PreserveUnknownFields || len(own.breaches) > 0 { // it was stored, nevertheless
+			own.schema, own.problems = d.compileStored(document)
+		}
+	}
+	return nil
+}
+
+// compileStored compiles a schema that a new definition must not have.
+func (d *definition) compileStored(document map[string]any) (*openapi.Schema, []status.FieldError) {
+	reader := openapi.TreeReader{Stored: openapi.AnyBreach}
+	if !d.Spec.PreserveUnknownFields {
+		return reader.Read(document)
+	}
+	schema, problems := reader.Read(keepingAll(document))
+	if len(problems) > 0 { // schemas of that time need not be structural
+		return reader.Read(unknown())
+	}
+	return schema, nil
 }
 
 // unknown is the schema document of a kind whose objects may have any fields.
@@ -78,6 +139,14 @@ func keepingAll(node map[string]any) map[string]any {
 		out["properties"] = kept
 	}
 	return out
+}
+
+// sameDocument reports whether two schema documents say the same; nil is that of a version without one.
+func sameDocument(a, b map[string]any) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return json.Equal(a, b)
 }
 
 // resources returns the resource of each version, the stored one first.
@@ -129,18 +198,11 @@ func first(yes bool) int {
 // resource describes one version.
 func (d *definition) resource(i int, names CustomResourceDefinitionNames, env registry.Env) (*registry.Resource, error) {
 	v := &d.Spec.Versions[i]
-	reader := openapi.TreeReader{Stored: openapi.AnyBreach}
-	document := d.schema(i)
-	if d.Spec.PreserveUnknownFields {
-		document = keepingAll(document)
-	}
-	schema, problems := reader.Read(document)
-	if len(problems) > 0 && d.Spec.PreserveUnknownFields { // schemas of that time need not be structural
-		schema, problems = reader.Read(unknown())
-	}
-	if len(problems) > 0 {
-		all := make([]string, len(problems))
-		for i, p := range problems {
+	compiled := &d.schemas[i]
+	schema := compiled.schema
+	if len(compiled.problems) > 0 {
+		all := make([]string, len(compiled.problems))
+		for i, p := range compiled.problems {
 			all[i] = p.String()
 		}
 		return nil, fmt.Errorf("schema.openAPIV3Schema: %s", strings.Join(all, "; "))

@@ -87,17 +87,22 @@ func noteStoredVersion(_ context.Context, t, _ registry.Tree) (registry.Tree, er
 }
 
 // validateNew validates a new definition and warns of formats that nobody checks.
-func validateNew(ctx context.Context, c *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
+func validateNew(ctx context.Context, t registry.Tree, rules cel.RuleOptions, f *status.Fields) {
+	now, err := judge(t)
+	if err != nil {
+		f.At().Invalid("…", err.Error())
+		return
+	}
 	found := f.Len()
-	validate(c, nil, rules, f)
+	validate(now, nil, rules, f)
 	if f.Len() == found {
-		warnOfFormats(ctx, c, nil)
+		warnOfFormats(ctx, now, nil)
 	}
 }
 
 // validateChange validates a changed definition, and warns of formats that it did not have before. A
 // write of the status is judged by that alone.
-func validateChange(ctx context.Context, t, before registry.Tree, rules cel.RuleOptions, f *status.Fields) {
+func validateChange(ctx context.Context, t, old registry.Tree, rules cel.RuleOptions, f *status.Fields) {
 	if registry.SubresourceFrom(ctx) != "" {
 		var names CustomResourceDefinitionNames
 		if json.FromTree(tree.Map(t, "status", "acceptedNames"), &names) == nil {
@@ -105,36 +110,34 @@ func validateChange(ctx context.Context, t, before registry.Tree, rules cel.Rule
 		}
 		return
 	}
-	c, old := new(CustomResourceDefinition), new(CustomResourceDefinition)
-	if err := errors.Join(json.FromTree(t, c), json.FromTree(before, old)); err != nil {
+	now, err := judge(t)
+	before, broken := judge(old)
+	if err := errors.Join(err, broken); err != nil {
 		f.At().Invalid("…", err.Error())
 		return
 	}
 	found := f.Len()
-	validate(c, old, rules, f)
+	validate(now, before, rules, f)
 	if f.Len() == found {
-		warnOfFormats(ctx, c, old)
+		warnOfFormats(ctx, now, before)
 	}
 }
 
 // warnOfFormats warns of formats in schemas that are not checked.
 //
 // Source: CRD-10.
-func warnOfFormats(ctx context.Context, c, old *CustomResourceDefinition) {
-	var before []string
-	if old != nil {
-		before = formatsIn(old)
-	}
-	for _, format := range formatsIn(c) {
-		if !slices.Contains(before, format) {
+func warnOfFormats(ctx context.Context, now, before *judged) {
+	known := formatsIn(before.schemas())
+	for _, format := range formatsIn(now.schemas()) {
+		if !slices.Contains(known, format) {
 			registry.Warn(ctx, fmt.Sprintf("unrecognized format %q", format))
 		}
 	}
 }
 
-// formatsIn returns the formats in the schemas of a definition that have no effect.
-func formatsIn(c *CustomResourceDefinition) (formats []string) {
-	for _, document := range schemaTrees(c) {
+// formatsIn returns the formats in schema documents that have no effect.
+func formatsIn(documents []map[string]any) (formats []string) {
+	for _, document := range documents {
 		for _, format := range openapi.UnknownFormats(document) {
 			if !slices.Contains(formats, format) {
 				formats = append(formats, format)

@@ -16,18 +16,19 @@ import (
 // Source: CRD-06.
 const approvalAnnotation = "api-approved.kubernetes.io"
 
-// validate reports what is wrong with a definition. old is the definition that it replaces, or nil.
+// validate reports what is wrong with a definition. before is what it replaces, or nil.
 //
 // Paths and sentences are those of Kubernetes. It validates another form of the object than the one
 // that clients send: what all versions have in common is moved to the spec, and conversion is flat.
 // See hoisted.
 //
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
-func validate(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
+func validate(now, before *judged, rules cel.RuleOptions, f *status.Fields) {
+	c, old := now.definition(), before.definition()
 	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
-	validateSpec(c, old, rules, f)
+	validateSpec(now, before, rules, f)
 	if old != nil {
 		validateImmutable(c, old, f)
 	}
@@ -40,11 +41,12 @@ func validate(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status
 	}
 }
 
-func validateSpec(c, old *CustomResourceDefinition, rules cel.RuleOptions, f *status.Fields) {
+func validateSpec(now, before *judged, rules cel.RuleOptions, f *status.Fields) {
+	c, old := now.definition(), before.definition()
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
-	h := hoistedOf(c, old, rules, f)
+	h := hoistedOf(now, before, rules, f)
 	validateSchemasExist(c, old, h, at)
 	validateVersions(c, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))
