@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -21,9 +20,9 @@ func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context
 }
 
 // awaitForce waits as AnswerAfter asks for.
-func (in *intent) awaitForce(ctx context.Context, result *registry.Result) {
-	wait := in.served.inForce.Load()
-	if wait != nil && in.sub == nil && !in.opts.DryRun && result != nil && result.Entry != nil && !result.Created {
-		(*wait)(ctx, result.Entry.Revision())
+func (w *write) awaitForce(ctx context.Context) {
+	wait := w.served.inForce.Load()
+	if wait != nil && w.sub == nil && !w.opts.DryRun && !w.remove && !w.creating() && w.result.Entry != nil {
+		(*wait)(ctx, w.result.Entry.Revision())
 	}
 }

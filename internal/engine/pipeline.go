@@ -177,7 +177,7 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		in.awaitForce(ctx, w.result)
+		w.awaitForce(ctx)
 		if v := in.view; v != nil {
 			return in.engine.shownAs(ctx, in.served, v, w.result)
 		}
