@@ -7,10 +7,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
@@ -274,14 +276,42 @@ func TestPOL_03_NobodyReadsByAPolicy(t *testing.T) {
 		}
 		return authz.NoOpinion, "", nil
 	})))
-	policy := aboutConfigMaps("p", "params.data.x == ''", `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`)
+	reads := aboutConfigMaps("p", "params.data.x == ''", `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`)
 	binding := inForce("p", `["Deny"]`, `,"paramRef":{"name":"s","namespace":"default"}`)
-	out := h.must(422, "POST", policiesPath, policy, as("thief")...)
+	out := h.must(422, "POST", policiesPath, reads, as("thief")...)
 	require.Contains(t, out["message"], `spec.paramKind: Forbidden: user thief must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
 	h.must(422, "POST", policyBindingsPath, binding, as("thief")...)
-	h.must(201, "POST", policiesPath, policy, as("reader")...)
+	h.must(201, "POST", policiesPath, reads, as("reader")...)
 	out = h.must(422, "POST", policyBindingsPath, binding, as("thief")...)
 	require.Contains(t, out["message"], `spec.paramRef: Forbidden: user thief does not have "get" permission on the object referenced by paramRef`)
 	h.must(201, "POST", policyBindingsPath, binding, as("reader")...)
 	h.must(200, "PATCH", policyBindingsPath+"/p", `{"metadata":{"labels":{"a":"b"}}}`, patched("thief")...)
+}
+
+// TestPOL_01_StaticPoliciesGuardPolicies keeps a policy of the API from being deleted.
+func TestPOL_01_StaticPoliciesGuardPolicies(t *testing.T) {
+	m, err := policy.ReadManifests(fstest.MapFS{"keep.yaml": {Data: []byte(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: keep.static.k8s.io}
+spec:
+  matchConstraints:
+    resourceRules:
+    - {apiGroups: ["admissionregistration.k8s.io"], apiVersions: ["*"], operations: ["DELETE"], resources: ["*"]}
+  validations:
+  - {expression: "request.userInfo.username == 'root'", message: "only root deletes", reason: Forbidden}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: keep.static.k8s.io}
+spec: {policyName: keep.static.k8s.io, validationActions: [Deny]}
+`)}})
+	require.NoError(t, err)
+	static, err := policy.Static(policy.Options{}, m)
+	require.NoError(t, err)
+	h := servePolicies(t, memory.New(), kindwright.Admit(static))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "true", ""))
+	out := h.must(403, "DELETE", policiesPath+"/p", "")
+	require.Equal(t, `validatingadmissionpolicies.admissionregistration.k8s.io "p" is forbidden: ValidatingAdmissionPolicy 'keep.static.k8s.io' with binding 'keep.static.k8s.io' denied request: only root deletes`, out["message"])
+	h.must(200, "DELETE", policiesPath+"/p", "", "X-User", "root")
 }
