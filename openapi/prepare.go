@@ -23,8 +23,8 @@ const (
 	// maxBranches counts allOf, anyOf, oneOf and not. Each may visit the whole value again.
 	maxBranches = 1_000
 
-	maxPatternsSize = 200_000 // instructions of all distinct patterns
-	maxDefaultsSize = 4 << 20 // bytes of all defaults as JSON, including nested defaults
+	maxPatternsSize = 200_000   // instructions of all distinct patterns
+	maxDefaultsSize = 256 << 10 // bytes of all defaults as JSON, including nested defaults
 )
 
 // costs accumulates the costs of the parts of one schema. It rejects a schema whose parts are
@@ -35,7 +35,11 @@ type costs struct {
 	patterns     map[string]compiled
 	patternSize  int
 	defaultBytes int
+
+	patternsReported bool // errPatterns is reported once, and not for each pattern
 }
+
+var errPatterns = errors.New("all patterns of the schema together are too large")
 
 // prepared holds what the methods of a Schema precompute. It depends only on the node and its
 // descendants, so a node can be shared between schemas.
@@ -325,8 +329,9 @@ func (s *Schema) check(c *costs) (problems []problem) {
 		m, err := c.pattern(s.Pattern)
 		if bad, ok := errors.AsType[*syntax.Error](err); ok {
 			problems = append(problems, problem{"pattern", s.Pattern, string(bad.Code)})
-		} else if err != nil {
+		} else if err != nil && !(c.patternsReported && errors.Is(err, errPatterns)) {
 			problems = append(problems, problem{"pattern", s.Pattern, err.Error()})
+			c.patternsReported = errors.Is(err, errPatterns)
 		}
 		s.ready.pattern = m
 	}
@@ -520,12 +525,12 @@ func (c *costs) pattern(text string) (*matcher, error) {
 		return done.matcher, done.err
 	}
 	if c.patternSize > maxPatternsSize {
-		return nil, errors.New("all patterns of the schema together are too large")
+		return nil, errPatterns
 	}
 	size, err := measurePattern(text)
 	var m *matcher
 	if c.patternSize += size; err == nil && c.patternSize > maxPatternsSize {
-		return nil, errors.New("all patterns of the schema together are too large")
+		return nil, errPatterns
 	} else if err == nil {
 		m, err = compilePattern(text, size)
 	}

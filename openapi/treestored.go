@@ -1,5 +1,7 @@
 package openapi
 
+import "slices"
+
 // Breach is a set of rules for schema documents that kube-apiserver did not have from the beginning.
 // A stored definition may break them, and may go on to do so when it is updated: otherwise nobody
 // could change anything else about it.
@@ -40,6 +42,9 @@ func (r *treeRules) breaks(rule Breach) bool {
 //
 // Source: CRD-10.
 func UnknownFormats(document map[string]any) (formats []string) {
+	if !mayHaveUnknownFormat(document) {
+		return nil
+	}
 	reader := treeReader{}
 	reader.node(document).each(func(n *node) bool {
 		if format := n.schema.Format; format != "" && !knownFormat(n.typ, format) {
@@ -48,6 +53,27 @@ func UnknownFormats(document map[string]any) (formats []string) {
 		return true
 	})
 	return formats
+}
+
+// mayHaveUnknownFormat reports whether any object in a value looks like a schema with a format that has
+// no effect. Most documents have none, and are not read to find that out.
+func mayHaveUnknownFormat(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		if format, _ := v["format"].(string); format != "" {
+			if typ, _ := v["type"].(string); !knownFormat(typ, format) {
+				return true
+			}
+		}
+		for _, below := range v {
+			if mayHaveUnknownFormat(below) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, mayHaveUnknownFormat)
+	}
+	return false
 }
 
 // knownFormat reports whether a format has an effect on values of a type.
