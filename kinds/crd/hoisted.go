@@ -55,27 +55,27 @@ func document(t map[string]any) any {
 	return t
 }
 
-// schema returns the schema of a version, or nil.
-func (v *CustomResourceDefinitionVersion) schema() *JSONSchemaProps {
-	if v.Schema == nil {
-		return nil
-	}
-	return v.Schema.OpenAPIV3Schema
-}
-
 // judged is a definition that is validated.
 type judged struct {
 	CustomResourceDefinition
+	tree  registry.Tree
 	trees []map[string]any // see schemas
 }
 
-// judge decodes a definition whose spec is canonical. Its schema documents are read from the tree,
-// where they are as the Go type would write them again.
+// judge decodes a definition whose spec is canonical, without its schemas. Their documents are those of
+// the tree, where they are as the Go type would write them again.
 func judge(t registry.Tree) (*judged, error) {
-	out := new(judged)
-	err := json.FromTree(t, &out.CustomResourceDefinition)
-	out.trees = documentsIn(t)
-	return out, err
+	out := &judged{tree: t, trees: documentsIn(t)}
+	return out, json.FromTree(withoutSchemas(t), &out.CustomResourceDefinition)
+}
+
+// versions returns the versions with their schemas, for an error that shows them.
+func (j *judged) versions() []CustomResourceDefinitionVersion {
+	whole := new(CustomResourceDefinition)
+	if err := json.FromTree(j.tree, whole); err != nil {
+		return j.Spec.Versions
+	}
+	return whole.Spec.Versions
 }
 
 // definition returns the definition. j may be nil.

@@ -47,8 +47,8 @@ func validateSpec(now, before *judged, rules cel.RuleOptions, f *status.Fields) 
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
 	h := hoistedOf(now, before, rules, f)
-	validateSchemasExist(c, old, h, at)
-	validateVersions(c, h, at)
+	validateSchemasExist(c, h, at)
+	validateVersions(now, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))
 	validateNames(&s.Names, at.Child("names"))
 	h.validate(at)
@@ -81,11 +81,11 @@ func validateChoice(value string, at status.Field, allowed ...string) {
 
 // validateSchemasExist demands a schema of each version. A definition that was stored without one
 // only needs those of served versions, unless it keeps unknown fields.
-func validateSchemasExist(c, old *CustomResourceDefinition, h *hoisted, at status.Field) {
-	strict := old == nil || !slices.ContainsFunc(old.Spec.Versions, func(v CustomResourceDefinitionVersion) bool { return v.schema() == nil })
+func validateSchemasExist(c *CustomResourceDefinition, h *hoisted, at status.Field) {
+	strict := !slices.ContainsFunc(h.before, func(document map[string]any) bool { return document == nil })
 	for i := range c.Spec.Versions {
 		v := &c.Spec.Versions[i]
-		if v.schema() != nil {
+		if h.trees[i] != nil {
 			continue
 		}
 		field := at.Child("versions").Index(i).Child("schema").Child("openAPIV3Schema")
@@ -100,7 +100,8 @@ func validateSchemasExist(c, old *CustomResourceDefinition, h *hoisted, at statu
 	}
 }
 
-func validateVersions(c *CustomResourceDefinition, h *hoisted, at status.Field) {
+func validateVersions(now *judged, h *hoisted, at status.Field) {
+	c := now.definition()
 	stored, names := 0, map[string]bool{}
 	for i := range c.Spec.Versions {
 		v := &c.Spec.Versions[i]
@@ -116,10 +117,10 @@ func validateVersions(c *CustomResourceDefinition, h *hoisted, at status.Field) 
 		h.validateVersion(i, field)
 	}
 	if len(names) < len(c.Spec.Versions) {
-		at.Child("versions").Invalid(c.Spec.Versions, "must contain unique version names")
+		at.Child("versions").Invalid(now.versions(), "must contain unique version names")
 	}
 	if stored != 1 {
-		at.Child("versions").Invalid(c.Spec.Versions, "must have exactly one version marked as storage version")
+		at.Child("versions").Invalid(now.versions(), "must have exactly one version marked as storage version")
 	}
 	if len(c.Spec.Versions) > 0 && c.Spec.Versions[0].Name != "" {
 		if problems := labelProblems(c.Spec.Versions[0].Name); len(problems) > 0 {
