@@ -1,12 +1,14 @@
 package crd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -15,7 +17,11 @@ import (
 // From returns the definition of a Go kind as YAML, for a server that does not have its program. Objects
 // of the definition have the schema, the subresources status and scale, the selectable fields and the
 // columns of the kind. What the kind does in Go functions stays behind: rules, columns and selectable
-// fields that are computed, other subresources, and other forms.
+// fields that are computed, and other subresources.
+//
+// A kind with several forms becomes a definition with several versions. Only the stored one has a scale.
+// Their conversions stay behind, too: a server that serves the definition gets them by Convert and
+// ConverterOf.
 //
 // From fails if a schema cannot say what the Go type does, for example if the type contains itself.
 func From[T any](k registry.Kind[T]) ([]byte, error) {
@@ -23,23 +29,20 @@ func From[T any](k registry.Kind[T]) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(k.Also) > 0 {
-		return nil, errors.New("crd: the kind has several forms, and its conversions are Go functions; see Convert")
-	}
 	r := all.Resources[0]
-	schema, err := structural(r.Schema, maxSchemaDepth)
-	if err != nil {
-		return nil, fmt.Errorf("crd: %w", err)
+	versions := make([]any, len(all.Resources))
+	for i, form := range all.Resources {
+		endpoints := k.Subresources
+		if i > 0 {
+			endpoints = nil
+		}
+		if form.Group != r.Group || form.Plural != r.Plural || form.Names.Kind != r.Names.Kind {
+			return nil, fmt.Errorf("crd: the forms %s and %s have different names, and a definition has one", r.GroupVersionKind(), form.GroupVersionKind())
+		}
+		if versions[i], err = versionOf(form, i == 0, endpoints); err != nil {
+			return nil, err
+		}
 	}
-	properties, _ := schema["properties"].(map[string]any)
-	properties["metadata"] = map[string]any{"type": "object"}
-	if _, problems := openapi.FromTree(schema); len(problems) > 0 {
-		return nil, fmt.Errorf("crd: the schema cannot be that of a definition: %s", problems[0])
-	}
-	version := map[string]any{"name": r.Version, "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": schema}}
-	put(version, "subresources", subresourcesOf(r, k.Subresources))
-	put(version, "additionalPrinterColumns", printerColumns(r))
-	put(version, "selectableFields", selectableFields(r))
 	names := map[string]any{"plural": r.Plural, "kind": r.Names.Kind}
 	for name, word := range map[string]string{"singular": r.Names.Singular, "listKind": r.Names.ListKind} {
 		if word != "" {
@@ -55,12 +58,71 @@ func From[T any](k registry.Kind[T]) ([]byte, error) {
 	data, err := json.AppendTree(nil, map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": r.Plural + "." + r.Group},
-		"spec":     map[string]any{"group": r.Group, "names": names, "scope": scope, "versions": []any{version}},
+		"spec":     map[string]any{"group": r.Group, "names": names, "scope": scope, "versions": versions},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return yaml.FromJSON(data)
+}
+
+// versionOf writes one version of a definition.
+func versionOf(r *registry.Resource, stored bool, endpoints []registry.Endpoint) (map[string]any, error) {
+	schema, err := structural(r.Schema, maxSchemaDepth)
+	if err != nil {
+		return nil, fmt.Errorf("crd: %w", err)
+	}
+	properties, _ := schema["properties"].(map[string]any)
+	properties["metadata"] = map[string]any{"type": "object"}
+	if _, problems := openapi.FromTree(schema); len(problems) > 0 {
+		return nil, fmt.Errorf("crd: the schema cannot be that of a definition: %s", problems[0])
+	}
+	out := map[string]any{"name": r.Version, "served": true, "storage": stored, "schema": map[string]any{"openAPIV3Schema": schema}}
+	put(out, "subresources", subresourcesOf(r, endpoints))
+	put(out, "additionalPrinterColumns", printerColumns(r))
+	put(out, "selectableFields", selectableFields(r))
+	return out, nil
+}
+
+// ConverterOf returns the conversions between the forms of a Go kind, for Convert.
+func ConverterOf[T any](k registry.Kind[T]) (registry.Converter, error) {
+	all, err := k.Define(registry.Env{GroupDomain: "k8s.io"})
+	if err != nil {
+		return nil, err
+	}
+	forms := map[string]*registry.Conversion{} // nil for the stored one
+	for _, r := range all.Resources {
+		forms[r.APIVersion()] = r.Stored
+	}
+	return func(ctx context.Context, to string, objects []registry.Tree) ([]registry.Tree, error) {
+		target, known := forms[to]
+		if !known {
+			return nil, fmt.Errorf("crd: %s has no version %s", all.Resources[0].Names.Kind, to)
+		}
+		out := make([]registry.Tree, len(objects))
+		for i, object := range objects {
+			from, _ := object["apiVersion"].(string)
+			source, known := forms[from]
+			if !known {
+				return nil, fmt.Errorf("crd: %s has no version %s", all.Resources[0].Names.Kind, from)
+			}
+			converted := []registry.Tree{object}
+			if source != nil && from != to {
+				var err error
+				if converted, err = source.To(ctx, converted); err != nil {
+					return nil, err
+				}
+			}
+			if target != nil && from != to {
+				var err error
+				if converted, err = target.From(ctx, converted); err != nil {
+					return nil, err
+				}
+			}
+			out[i] = tree.With(converted[0], to, "apiVersion")
+		}
+		return out, nil
+	}, nil
 }
 
 // put sets a field unless the value is empty.

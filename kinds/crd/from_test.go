@@ -115,3 +115,50 @@ func TestFromRefusesTypesThatContainThemselves(t *testing.T) {
 	_, err := crd.From(registry.Kind[knot]{Group: "g.example.com", Version: "v1", Plural: "knots"})
 	require.Error(t, err)
 }
+
+type hullV2 struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Spec            hullSpecV2 `json:"spec"`
+}
+
+type hullSpecV2 struct {
+	Place string `json:"place" column:"Place"`
+	Seats int32  `json:"seats,omitempty"`
+}
+
+// A kind with several forms becomes a definition with several versions, and its conversions can be
+// taken along.
+func TestFromWritesAllForms(t *testing.T) {
+	both := hulls
+	both.Also = []registry.Form{registry.As(registry.Kind[hullV2]{Group: hulls.Group, Version: "v2", Plural: "hulls", Names: registry.Names{Kind: "Hull"}},
+		func(v *hullV2) (*hull, error) {
+			return &hull{ObjectMeta: v.ObjectMeta, Spec: hullSpec{Berth: v.Spec.Place, Seats: v.Spec.Seats}}, nil
+		},
+		func(h *hull) (*hullV2, error) {
+			return &hullV2{ObjectMeta: h.ObjectMeta, Spec: hullSpecV2{Place: h.Spec.Berth, Seats: h.Spec.Seats}}, nil
+		}, nil)}
+	text, err := crd.From(both)
+	require.NoError(t, err)
+	convert, err := crd.ConverterOf(both)
+	require.NoError(t, err)
+	srv := apitest.New(t, crd.Kinds(crd.Convert("hulls.harbour.example.com", convert)))
+	require.NoError(t, crd.Install(t.Context(), srv.API, fstest.MapFS{"hulls.yaml": {Data: text}}))
+	const v1, v2 = "/apis/harbour.example.com/v1/namespaces/default/hulls", "/apis/harbour.example.com/v2/namespaces/default/hulls"
+	code, answer := call(t, srv, "POST", v2, `{"metadata":{"name":"a"},"spec":{"place":"b7","seats":3}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	require.Equal(t, map[string]any{"place": "b7", "seats": 3.0}, answer["spec"])
+	_, answer = call(t, srv, "GET", v1+"/a", "")
+	require.Equal(t, map[string]any{"berth": "b7", "seats": 3.0}, answer["spec"])
+	code, answer = call(t, srv, "POST", v1, `{"metadata":{"name":"b"},"spec":{"berth":"c1"}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	_, answer = call(t, srv, "GET", v2+"/b", "")
+	require.Equal(t, map[string]any{"place": "c1", "seats": 4.0}, answer["spec"])
+
+	_, err = convert(t.Context(), "harbour.example.com/v3", nil)
+	require.ErrorContains(t, err, "Hull has no version harbour.example.com/v3")
+	both.Also = []registry.Form{registry.As(registry.Kind[hullV2]{Group: "other.example.com", Version: "v2", Plural: "hulls", Names: registry.Names{Kind: "Hull"}},
+		func(*hullV2) (*hull, error) { return &hull{}, nil }, func(*hull) (*hullV2, error) { return &hullV2{}, nil }, nil)}
+	_, err = crd.From(both)
+	require.ErrorContains(t, err, "have different names")
+}
