@@ -6,6 +6,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -47,38 +48,38 @@ func admissionKinds(c *cluster) []registry.Definition {
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: webhooks},
 		}, fill: fillValidatingWebhooks},
-		kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
+		withBeta[admissionv1.ValidatingAdmissionPolicy, admissionv1beta1.ValidatingAdmissionPolicy]{kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicies",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind)},
 		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
-		}},
-		kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
+		}}},
+		withBeta[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1beta1.ValidatingAdmissionPolicyBinding]{kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
-		}},
-		kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
+		}}},
+		withBeta[admissionv1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicy]{kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind)},
 		}, fill: func(p *admissionv1.MutatingAdmissionPolicy) {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
-		}},
-		kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
+		}}},
+		withBeta[admissionv1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBinding]{kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
-		}},
+		}}},
 	})}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -87,7 +88,14 @@ func everyVerb(t *testing.T, c, other *rest.RESTClient, m manifest) {
 	one := m.path + "/" + name
 
 	read, again := fresh(sent), fresh(sent)
-	require.NoError(t, c.Get().AbsPath(one).Do(ctx).Into(read))
+	settled := func() bool { // the server writes the status of a policy after its expressions have been checked
+		require.NoError(t, c.Get().AbsPath(one).Do(ctx).Into(read))
+		p, ok := read.(*admissionv1.ValidatingAdmissionPolicy)
+		return !ok || p.Status.ObservedGeneration == p.Generation
+	}
+	for !settled() {
+		require.NoError(t, ctx.Err())
+	}
 	require.NoError(t, other.Get().AbsPath(one).Do(ctx).Into(again))
 	require.True(t, equality.Semantic.DeepEqual(normal(again), normal(read)), "%v\n%v", again, read)
 

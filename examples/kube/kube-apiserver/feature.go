@@ -95,7 +95,7 @@ func (o *options) checkGates() (problems []error) {
 // servedVersions are the versions that this server has, by group.
 func servedVersions() map[string][]string {
 	return map[string][]string{
-		"": {"v1"}, "admissionregistration.k8s.io": {"v1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
+		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
 		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": {"v1"}, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
 		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
