@@ -38,7 +38,7 @@ func failure(ignore bool, err error) verdict {
 // evaluate judges one request with one parameter. An error is that of the context.
 func (c *compiled) evaluate(ctx context.Context, in cel.AdmissionInput, ignore bool) (verdict, error) {
 	if c.failed != nil {
-		return failure(ignore, c.failed), nil
+		return failure(ignore, c.failed), nil //nolint:nilerr // the verdict says so
 	}
 	run := c.scope.Run(in, cel.BindingCostLimit)
 	if !c.conditions.Empty() {

@@ -127,12 +127,12 @@ func (w *walk) judge(h *hook) error {
 		w.refuse(h, nil, err)
 	}
 	if err != nil || !ok {
-		return nil
+		return nil //nolint:nilerr // the failure policy decided
 	}
 	params := parameters{kind: h.spec.ParamKind}
 	if err := params.resolve(w.r.Server); err != nil {
 		w.refuse(h, nil, err)
-		return nil
+		return nil //nolint:nilerr // likewise
 	}
 	var notes notes
 	for _, b := range h.bindings {

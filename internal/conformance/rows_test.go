@@ -19,7 +19,7 @@ var rows = map[string]int{
 	"GET": 8, "LIST": 36, "PAGE": 10, "COLL": 15, "QUERY": 23, "GZIP": 5, "WATCH": 35, "WLIST": 9, "TABLE": 11, "EVT": 37,
 	"CREATE": 7, "UPDATE": 12, "PATH": 27, "PATCH": 17, "SSA": 31, "DRY": 8, "NAME": 13, "NS": 9, "LEASE": 2, "META": 15, "OAPI": 5, "DEL": 15, "GC": 5, "VER": 18,
 	"HEALTH": 26, "ERR": 27, "LIM": 19, "FLAG": 13, "STORE": 8, "DISC": 11, "LIFE": 2, "OPS": 8, "RBAC": 10, "AUD": 36, "NODEAZ": 2,
-	"AUTHZ": 17, "AUTHZCFG": 21, "ABAC": 5, "REVIEW": 7, "CFG": 5, "AUTHN": 23, "AUTHNCFG": 48, "CEL": 28, "SAT": 9, "CRD": 23,
+	"AUTHZ": 17, "AUTHZCFG": 21, "ABAC": 5, "REVIEW": 7, "CFG": 5, "AUTHN": 23, "AUTHNCFG": 48, "CEL": 28, "SAT": 9, "CRD": 23, "POL": 7,
 }
 
 // elsewhere lists the directories of tests that cover requirements outside this package: of an area,
@@ -35,6 +35,7 @@ var elsewhere = map[string][]string{
 	"ABAC":   {"authz/abac", "examples/server"},
 	"CEL":    {"cel"},
 	"CRD":    {"kinds/crd", "openapi"},
+	"POL":    {"kinds", "admission/policy"},
 	"SAT":    {"authn/bootstrap", "authn/serviceaccount", "examples/server"},
 	"CFG":    {"internal/config", "config", "authn/jwt"},
 
