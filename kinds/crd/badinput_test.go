@@ -1,0 +1,173 @@
+package crd_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds/crd"
+)
+
+// defining returns a definition whose only version has a schema for spec, and columns.
+func defining(n int, spec, columns string) string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"bads.b%d.example.com"},
+		"spec":{"group":"b%d.example.com","scope":"Cluster","names":{"plural":"bads","kind":"Bad"},"versions":[{"name":"v1","served":true,"storage":true,
+		"additionalPrinterColumns":[%s],"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":%s}}}}]}}`, n, n, columns, spec)
+}
+
+// nested puts middle between n times before and n times after.
+func nested(n int, before, middle, after string) string {
+	return strings.Repeat(before, n) + middle + strings.Repeat(after, n)
+}
+
+// each joins n texts that differ in a number.
+func each(n int, format string) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(all, ",")
+}
+
+// ask sends a request, and returns its answer and the bytes that were allocated meanwhile.
+func ask(t *testing.T, srv *apitest.Server, method, path, accept, body string) (code int, answer string, allocated uint64) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", accept)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	response, err := srv.Client().Do(r)
+	require.NoError(t, err)
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	return response.StatusCode, string(data), after.TotalAlloc - before.TotalAlloc
+}
+
+// Definitions that are made to be expensive are refused, or cost what their size explains. The bytes
+// for an accepted one include what the controller allocates meanwhile.
+func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
+	defaults, doubled := `{"type":"string"}`, `{"maximum":5}`
+	for range 8 {
+		defaults = `{"type":"array","default":[` + strings.Repeat("{},", 9) + `{}],"items":{"type":"object","properties":{"a":` + defaults + `}}}`
+	}
+	for range 14 {
+		doubled = `{"allOf":[` + doubled + `,` + doubled + `]}`
+	}
+	const (
+		refused = 64  // bytes for each byte of the request
+		dense   = 320 // where each 26 bytes are a node
+		fixed   = 1 << 20
+	)
+	srv := apitest.New(t, crd.Kinds())
+	for n, c := range []struct {
+		name, schema string
+		code         int
+		each, fixed  uint64
+	}{
+		{"100,000 nodes", `{"type":"object","properties":{` + each(100_000, `"p%d":{"type":"string"}`) + `}}`, 413, refused, fixed},
+		{"20,000 nodes", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"string"}`) + `}}`, 201, dense, fixed},
+		{"1,000 lists deep", nested(1000, `{"type":"array","items":`, `{"type":"string"}`, `}`), 400, refused, fixed},
+		{"1,000 objects deep", nested(1000, `{"type":"object","properties":{"a":`, `{"type":"string"}`, `}}`), 400, refused, fixed},
+		{"1,000 allOf deep", `{"type":"integer","allOf":[` + nested(1000, `{"allOf":[`, `{"maximum":4}`, `]}`) + `]}`, 400, refused, fixed},
+		{"1,000 not deep", `{"type":"integer","not":` + nested(1000, `{"not":`, `{"maximum":4}`, `}`) + `}`, 400, refused, fixed},
+		{"doubled allOf", `{"type":"integer","allOf":[` + doubled + `]}`, 413, refused, fixed},
+		{"a pattern of 1 MB", `{"type":"string","pattern":"` + strings.Repeat("a", 1<<20) + `"}`, 422, refused, fixed},
+		{"repetitions of 1 MB", `{"type":"string","pattern":"` + strings.Repeat("a{1000}", 1<<17) + `"}`, 422, refused, fixed},
+		{"brackets of 1 MB", `{"type":"string","pattern":"` + nested(1<<19, "(", "", ")") + `"}`, 422, refused, fixed},
+		{"repetitions in repetitions", `{"type":"string","pattern":"(((a{900}){900}){900}){900}"}`, 422, refused, fixed},
+		{"20,000 patterns", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"string","pattern":"^[a-z]{900}%[1]d$"}`) + `}}`, 422, dense, 64 << 20},
+		{"defaults in defaults", defaults, 422, refused, 16 << 20},
+		{"an enum of 100,000", `{"type":"string","enum":[` + each(100_000, `"e%d"`) + `]}`, 422, refused, fixed},
+		{"100,000 required names", `{"type":"object","required":[` + each(100_000, `"e%d"`) + `]}`, 201, 2 * refused, fixed},
+	} {
+		body := defining(n, c.schema, "")
+		code, answer, allocated := ask(t, srv, "POST", definitions, "application/json", body)
+		require.Equal(t, c.code, code, "%s: %.500s", c.name, answer)
+		require.LessOrEqual(t, allocated, c.each*uint64(len(body))+c.fixed, "%s: bytes allocated for %d", c.name, len(body))
+		if code >= http.StatusBadRequest {
+			require.Less(t, len(answer), 64<<10, c.name)
+		}
+	}
+}
+
+// A table costs what the size of its objects explains, whatever its columns select.
+func TestCRD_18_ColumnsThatSelectFromLongLists(t *testing.T) {
+	const items = 190_000
+	srv := apitest.New(t, crd.Kinds())
+	columns := each(8, `{"name":"c%d","type":"string","jsonPath":".spec.l[*]"}`) +
+		`,{"name":"all","type":"string","jsonPath":"..l[*]"},{"name":"some","type":"string","jsonPath":".spec.l[?(@>1)]"},{"name":"step","type":"string","jsonPath":".spec.l[0:-1:2]"}`
+	establish(t, srv, defining(0, `{"type":"object","properties":{"l":{"type":"array","items":{"type":"integer"}}}}`, columns))
+	listOf := func(n int) string {
+		return `{"apiVersion":"b0.example.com/v1","kind":"Bad","metadata":{"name":"a"},"spec":{"l":[` + strings.Repeat("1,", n-1) + `1]}}`
+	}
+	for _, n := range []int{1_000_000, items} { // a million small values are refused
+		object := listOf(n)
+		code, answer, allocated := ask(t, srv, "POST", "/apis/b0.example.com/v1/bads", "application/json", object)
+		require.Equal(t, n == items, code == http.StatusCreated, "%.500s", answer)
+		require.LessOrEqual(t, allocated, uint64(64*len(object)+1<<20))
+		t.Logf("%d bytes for a request of %d", allocated, len(object))
+	}
+	object := listOf(items)
+	code, answer, allocated := ask(t, srv, "GET", "/apis/b0.example.com/v1/bads?includeObject=None", "application/json;as=Table;g=meta.k8s.io;v=v1", "")
+	require.Equal(t, http.StatusOK, code, "%.500s", answer)
+	require.LessOrEqual(t, allocated, uint64(32*len(object)*11+1<<20), "32 for each column")
+	require.Contains(t, answer, `"name":"step"`)
+	t.Logf("%d bytes for an object of %d", allocated, len(object))
+}
+
+// FuzzUpdates replaces a definition by another. The server answers, and what it has stored is accepted
+// again as it is, without being changed.
+func FuzzUpdates(f *testing.F) {
+	f.Add([]byte(`{"type":"object","properties":{"a":{"type":"string"}}}`), []byte(`{"type":"object","properties":{"a":{"type":"integer","default":3}}}`))
+	f.Add([]byte(`{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"set"}`), []byte(`{"type":"array","items":{"type":"string"},"x-kubernetes-list-type":"atomic"}`))
+	f.Add([]byte(`{"x-kubernetes-int-or-string":true}`), []byte(`{"type":"object","additionalProperties":{"type":"string","nullable":true,"default":null}}`))
+	f.Add([]byte(`{"type":"string","pattern":"^a","x-kubernetes-validations":[{"rule":"self == oldSelf"}]}`), []byte(`{"type":"string","enum":["a",1],"format":"unheard-of","unknown":{}}`))
+	f.Add([]byte(`{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}`), []byte(`{"type":"object","allOf":[{"required":["a"]}],"properties":{"a":{}}}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		if !json.Valid(first) || !json.Valid(second) {
+			return
+		}
+		srv := apitest.New(t, crd.Kinds())
+		code, answer, _ := ask(t, srv, "POST", definitions, "application/json", defining(0, string(first), ""))
+		require.Less(t, code, http.StatusInternalServerError, "%.500s", answer)
+		if code != http.StatusCreated {
+			return
+		}
+		const at = definitions + "/bads.b0.example.com"
+		var other tree
+		require.NoError(t, json.Unmarshal([]byte(defining(0, string(second), "")), &other))
+		code, replaced := replace(t, srv, at, func(now tree) { now["spec"] = other["spec"] })
+		require.Less(t, code, http.StatusInternalServerError, "%v", replaced)
+		var before any
+		code, replaced = replace(t, srv, at, func(now tree) { before = now["metadata"].(tree)["generation"] })
+		require.Equal(t, http.StatusOK, code, "%v", replaced)
+		require.Equal(t, before, replaced["metadata"].(tree)["generation"])
+		code, answer, _ = ask(t, srv, "DELETE", at, "application/json", "")
+		require.Equal(t, http.StatusOK, code, "%.500s", answer)
+	})
+}
+
+// replace changes an object, again if somebody else has changed it meanwhile.
+func replace(t *testing.T, srv *apitest.Server, at string, change func(now tree)) (int, tree) {
+	t.Helper()
+	for {
+		code, now := call(t, srv, "GET", at, "")
+		require.Equal(t, http.StatusOK, code, "%v", now)
+		change(now)
+		code, answer := call(t, srv, "PUT", at, text(t, now))
+		if code != http.StatusConflict {
+			return code, answer
+		}
+	}
+}
