@@ -474,7 +474,7 @@ func (c *controller) writeStatus(ctx context.Context, d *definition, want Custom
 	if err == nil {
 		// Others are judged by it before the event arrives, which then says nothing new.
 		d.Status.AcceptedNames, d.Status.Conditions = want.AcceptedNames, want.Conditions
-		d.ResourceVersion = entry.Revision().String()
+		d.ResourceVersion, d.entry = entry.Revision().String(), entry // and the entry before is freed
 		return nil
 	}
 	if status.IsConflict(err) || status.IsInvalid(err) {
