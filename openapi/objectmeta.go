@@ -26,8 +26,8 @@ var objectParts = sync.OnceValue(func() (parts struct {
 ) {
 	parts.metadata = metadataSchema()
 	parts.typeMeta = built(&Schema{Type: Object, Properties: []Property{
-		{"apiVersion", text("Group and version of the object, such as example.dev/v1.")},
-		{"kind", text("Kind of the object, such as Widget.")},
+		{"apiVersion", text("APIVersion defines the group and version that the object is written in, such as example.dev/v1.")},
+		{"kind", text("Kind names the type of the object, such as Widget.")},
 	}}).Properties
 	return parts
 })

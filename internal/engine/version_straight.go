@@ -78,12 +78,17 @@ func unconvertible(err error) error {
 
 // adoptStraight turns what a Converter returned for t into an object of form r.
 func adoptStraight(r *registry.Resource, out, t registry.Tree) (registry.Tree, error) {
-	metadata, err := relabelled(t["metadata"], out["metadata"])
-	if err != nil {
-		return nil, err
-	}
 	out = tree.With(tree.With(out, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
-	out, _ = r.Schema.Prune(tree.With(out, metadata, "metadata"))
+	if t["metadata"] == nil { // apply converts what is left of an object without the fields of some managers
+		out = tree.Without(out, "metadata")
+	} else {
+		metadata, err := relabelled(t["metadata"], out["metadata"])
+		if err != nil {
+			return nil, err
+		}
+		out = tree.With(out, metadata, "metadata")
+	}
+	out, _ = r.Schema.Prune(out)
 	if canonical, problems := r.Schema.Canonical(out); len(problems) == 0 {
 		out = canonical
 	}

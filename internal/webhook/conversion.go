@@ -204,6 +204,9 @@ func (r *conversionReview) check(i int, v any) (map[string]any, error) {
 			return invalid("object: must have the same %s: %s != %s", same.name, want, clip.Text(got, 256))
 		}
 	}
+	if in["metadata"] == nil {
+		return tree.Without(out, "metadata"), nil // apply converts what is left of an object without the fields of some managers
+	}
 	metadata, problem := restored(in["metadata"], out)
 	if problem != "" {
 		return invalid("metadata: %s", problem)

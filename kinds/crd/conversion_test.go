@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -850,4 +851,23 @@ func TestCRD_17_FieldsOfAnotherVersion(t *testing.T) {
 	require.Equal(t, 200, code, "%v", answer)
 	_, list := call(t, srv, "GET", at("v1"), "")
 	require.Equal(t, []string{"shirt3", "shirt4"}, names(list))
+}
+
+// An apply through a version whose fields belong to one manager converts what is left of the object
+// without them, which may lack even metadata.
+func TestCRD_20_VER_15_AnApplyTakesFieldsOverToAnotherVersion(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		document, err := json.Marshal(multiVersion())
+		require.NoError(t, err)
+		establish(t, srv, string(document))
+		apply := func(version, metadata string) map[string]any {
+			code, answer := sendPatch(t, srv, objects(version)+"/x?fieldManager=m", meta.ApplyPatch,
+				`{"apiVersion":"stable.example.com/`+version+`","kind":"MultiVersion","metadata":{"name":"x"`+metadata+`},"spec":{"replicas":1}}`)
+			require.Less(t, code, 300, "%s: %v", version, answer)
+			return answer["metadata"].(map[string]any)
+		}
+		require.Contains(t, apply("v1alpha1", `,"finalizers":["example.com/a"]`), "finalizers")
+		require.NotContains(t, apply("v1beta1", ""), "finalizers")
+	})
 }
