@@ -109,17 +109,6 @@ func (w *write) unreadable(err error) error {
 	return status.TooLarge(0).WithMessage(fmt.Sprintf("%s: %v", what, err))
 }
 
-// maxComplaints limits how many unknown and duplicate fields are reported for one request.
-const maxComplaints = 100
-
-func (w *write) duplicate(path string) { w.complain("duplicate", path) }
-
-func (w *write) complain(what, path string) {
-	if len(w.complaints) < maxComplaints {
-		w.complaints = append(w.complaints, fmt.Sprintf("%s field %q", what, path))
-	}
-}
-
 // conform reports and drops fields unknown to the schema, converts values to canonical form and
 // fills in defaults.
 func conform(ctx context.Context, w *write) error {
@@ -143,35 +132,12 @@ func (w *write) dropStatus() {
 func prune(ctx context.Context, w *write) error {
 	pruned, unknown := w.sent.kind.Schema.Prune(w.sent.new)
 	for _, path := range unknown {
-		w.complain("unknown", path)
+		w.complain(unknownField, path)
 	}
 	w.sent.new = pruned
 	if len(w.complaints) > 0 {
 		return w.answerComplaints(ctx)
 	}
-	return nil
-}
-
-// answerComplaints reports the unknown and duplicate fields of the body once. The mode of field
-// validation decides whether they are warnings, an error, or ignored.
-func (w *write) answerComplaints(ctx context.Context) error {
-	switch w.opts.FieldValidation {
-	case meta.FieldValidationIgnore:
-		w.complaints = nil
-		return nil
-	case meta.FieldValidationStrict:
-		text := "strict decoding error: " + strings.Join(w.complaints, ", ")
-		if w.verb == verbPatch { // an apply sends a document, as a create and an update do
-			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
-				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
-			})
-		}
-		return status.BadRequest("%s", text)
-	}
-	for _, c := range w.complaints {
-		registry.Warn(ctx, c)
-	}
-	w.complaints = nil
 	return nil
 }
 

@@ -132,7 +132,7 @@ func causes(t *testing.T, err error) []string {
 // Every way of writing reports every unknown and every repeated field, by the mode that the request names.
 func TestQUERY_23_EveryWayOfWriting(t *testing.T) {
 	const body = `{"apiVersion":"example.dev/v1","kind":"Widget","metadata":{"name":"x","nam":1},"spec":{"size":1,"size":2,"colour":"red","note":"a","note":"b","also":{}}}`
-	all := []string{`duplicate field "spec.size"`, `duplicate field "spec.note"`, `unknown field "metadata.nam"`, `unknown field "spec.also"`, `unknown field "spec.colour"`}
+	all := []string{`unknown field "metadata.nam"`, `duplicate field "spec.size"`, `unknown field "spec.colour"`, `duplicate field "spec.note"`, `unknown field "spec.also"`}
 	unknown := []string{`unknown field "spec.also"`, `unknown field "spec.colour"`}
 	patching := func(kind meta.PatchType, text string) func(context.Context, *engine.Engine, registry.WriteOptions) (*registry.Result, error) {
 		return func(ctx context.Context, e *engine.Engine, o registry.WriteOptions) (*registry.Result, error) {

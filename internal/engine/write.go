@@ -77,7 +77,7 @@ type write struct {
 
 	applied    registry.Tree // the configuration of a server-side apply
 	owners     []any         // managedFields of the object after a write through a view
-	complaints []string      // unknown and repeated fields
+	complaints []complaint   // unknown and repeated fields
 	unowned    error         // why the owners could not be computed; mostly because the object is invalid
 	generated  bool          // the server generated the name
 
