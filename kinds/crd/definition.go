@@ -134,7 +134,7 @@ type CustomResourceDefinitionStatus struct {
 
 // CustomResourceDefinitionCondition is a state of a definition.
 type CustomResourceDefinitionCondition struct {
-	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" doc:"Such as Established, NamesAccepted or Terminating."`
+	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" default:"" doc:"Such as Established, NamesAccepted or Terminating."`
 	Status             string    `json:"status" protobuf:"bytes,2,opt,name=status" doc:"True, False or Unknown." expected:""`
 	LastTransitionTime meta.Time `json:"lastTransitionTime,omitempty" protobuf:"bytes,3,opt,name=lastTransitionTime" doc:"When the status last changed."`
 	Reason             string    `json:"reason,omitempty" protobuf:"bytes,4,opt,name=reason" doc:"One word for programs."`
