@@ -36,7 +36,7 @@ func metadataSchema() *Schema {
 	return built(&Schema{
 		Component:   objectMetaComponent,
 		Type:        Object,
-		Description: "Metadata that every stored object has.",
+		Description: "Standard object's metadata, which every stored object has.",
 		Properties: []Property{
 			{"name", text("Name of the object, unique among those of its kind in a namespace. It cannot be changed.")},
 			{"generateName", text("A prefix from which the server generates a unique name if name is empty.")},
@@ -45,7 +45,7 @@ func metadataSchema() *Schema {
 			{"uid", text("Unique identity of the object, set by the server. A new object with the same name has another uid.")},
 			{"resourceVersion", text("Version of the object for optimistic concurrency and watches. Clients must send it back unmodified.")},
 			{"generation", &Schema{Type: Integer, Format: "int64", Description: "Number of changes to the desired state, counted by the server."}},
-			{"creationTimestamp", timestamp("When the object was created, by the server's clock.")},
+			{"creationTimestamp", timestamp("CreationTimestamp is a timestamp of when the object was created, by the server's clock.")},
 			{"deletionTimestamp", timestamp("When the object was or will be deleted. The server sets it when deletion is requested.")},
 			{"deletionGracePeriodSeconds", &Schema{Type: Integer, Format: "int64", Description: "Seconds that the object may take to terminate gracefully. Set together with deletionTimestamp."}},
 			{"labels", stringMap("Keys and values by which objects are organised and selected.")},

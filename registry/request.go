@@ -36,6 +36,10 @@ type WriteOptions struct {
 type PatchRequest struct {
 	Type meta.PatchType
 	Body []byte
+
+	// Repeated returns in the words of YAML which names an applied configuration repeats, and on which lines of
+	// what was sent. Optional; it is called for strict writes that do.
+	Repeated func() []string
 }
 
 // ListRequest selects objects and the version at which they are read (area LIST).

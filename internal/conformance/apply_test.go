@@ -517,6 +517,9 @@ func TestSSA_27_InvalidApplies(t *testing.T) {
 		s.refuses("PATCH", cratePath+"/a?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a","resourceVersion":"5"}}`, applyType, 409, "Conflict", "resourceVersion")
 		unknown := `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"a"},"spec":{"nothing":1}}`
 		s.refuses("PATCH", cratePath+"/a?fieldManager=m&fieldValidation=Strict", unknown, applyType, 400, "BadRequest", "strict decoding error: unknown field")
+		s.refuses("PATCH", cratePath+"/a?fieldManager=m&fieldValidation=Strict", unknown, applyType, 400, "BadRequest", ".spec.nothing: field not declared in schema")
+		twice := "apiVersion: shop.example.com/v1\nkind: Crate\nmetadata: {name: a}\nspec:\n  size: 1\n  size: 2\n"
+		s.refuses("PATCH", cratePath+"/a?fieldManager=m&fieldValidation=Strict", twice, applyType, 400, "BadRequest", `line 6: key "size" already set in map`)
 		any := s.do("PATCH", cratePath+"/any?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":"any","resourceVersion":"0"}}`, "Content-Type", applyType)
 		any.is(201)
 	})

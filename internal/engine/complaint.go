@@ -69,19 +69,28 @@ const (
 	repeatedField = "duplicate"
 )
 
-// joined is the text of all complaints. An apply also has the words of kube-apiserver, where the
-// unknown fields keep it from merging.
+// joined is the text of all complaints. An apply also has the words of kube-apiserver, where unknown
+// fields keep it from merging, and repeated names are found as YAML is read.
 func (w *write) joined() string {
 	w.inOrder()
-	var texts, undeclared []string
+	var texts, also []string
+	repeats := false
 	for _, c := range w.complaints {
-		if texts = append(texts, c.String()); w.verb == verbApply && c.what == unknownField {
-			undeclared = append(undeclared, "."+c.path+": field not declared in schema")
+		texts = append(texts, c.String())
+		switch {
+		case w.verb != verbApply:
+		case c.what == unknownField:
+			also = append(also, "."+c.path+": field not declared in schema")
+		default:
+			repeats = true
 		}
 	}
+	if repeats && w.repeated != nil {
+		also = append(also, w.repeated()...)
+	}
 	text := strings.Join(texts, ", ")
-	if len(undeclared) > 0 {
-		text += " (" + strings.Join(undeclared, ", ") + ")"
+	if len(also) > 0 {
+		text += " (" + strings.Join(also, ", ") + ")"
 	}
 	return text
 }

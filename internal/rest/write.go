@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -87,19 +88,22 @@ func (c *call) patch() error {
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
-		body, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+		sentBody, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
+		body := sentBody
+		var repeated func() []string
 		switch {
 		case err != nil:
 		case sent == meta.ApplyCBORPatch:
 			body, err = negotiate.FromCBOR(body, negotiate.MaxBodyBytes)
 		case kind == meta.ApplyPatch:
 			body, err = appliedJSON(body)
+			repeated = func() []string { return yaml.Repeated(sentBody) }
 		}
 		if err != nil {
 			return nil, err
 		}
 		c.record().KeepRequest(body)
-		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
+		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body, Repeated: repeated}, c.writeOptions())
 	})
 }
 

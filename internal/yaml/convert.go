@@ -15,6 +15,32 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 )
 
+// maxRepeated limits the documents that Repeated looks at, and maxRepeats what it returns.
+const (
+	maxRepeated = 1 << 20
+	maxRepeats  = 100
+)
+
+// Repeated returns sentences about the names that a document repeats, such as `line 9: key "a" already
+// set in map`, for a document that has been converted before. It returns none for a document of more than
+// a MiB.
+func Repeated(document []byte) (sentences []string) {
+	if len(document) > maxRepeated {
+		return nil
+	}
+	var discarded map[string]any
+	bad, ok := errors.AsType[*yaml.TypeError](yaml.UnmarshalStrict(document, &discarded))
+	if !ok {
+		return nil
+	}
+	for _, text := range bad.Errors {
+		if strings.HasSuffix(text, "already set in map") && len(sentences) < maxRepeats {
+			sentences = append(sentences, clip.Text(text, 200))
+		}
+	}
+	return sentences
+}
+
 // ErrTooLarge is returned for documents that exceed the caller's limit.
 var ErrTooLarge = errors.New("the YAML document is too large")
 

@@ -295,3 +295,11 @@ func BenchmarkHostile(b *testing.B) {
 		})
 	}
 }
+
+func TestRepeatedNamesHaveTheirLines(t *testing.T) {
+	require.Equal(t, []string{`line 4: key "a" already set in map`}, yaml.Repeated([]byte("x: 1\ny:\n  a: 1\n  a: 2\n")))
+	require.Equal(t, []string{`line 1: key "a" already set in map`}, yaml.Repeated([]byte(`{"a":1,"a":2}`)))
+	require.Empty(t, yaml.Repeated([]byte("a: 1\n")))
+	require.Empty(t, yaml.Repeated([]byte("a: [")))
+	require.Empty(t, yaml.Repeated(bytes.Repeat([]byte("a: 1\n"), 1<<18)))
+}
