@@ -340,7 +340,10 @@ func (s *Server) output() *negotiate.Output {
 
 // ServeHTTP answers one request. Before the server has started and after it has ended, the answer
 // is 503 with Retry-After.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	reserveStack(len(r.Method))
+	s.handler.ServeHTTP(w, r)
+}
 
 // Engine gives in-process access to the objects of a started server. Calls take the same steps as
 // over HTTP, without authorization.

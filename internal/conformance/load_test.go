@@ -113,7 +113,7 @@ func attackOnly(t *testing.T) {
 	wait()
 	for code := range counted {
 		if n := counted[code].Load(); n > 0 {
-			fmt.Printf("answered %d %d\n", code, n)
+			_, _ = fmt.Fprintf(os.Stdout, "answered %d %d\n", code, n)
 		}
 	}
 }
