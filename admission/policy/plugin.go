@@ -120,7 +120,7 @@ func (h *held) ignores() bool { return h.spec.FailurePolicy != nil && *h.spec.Fa
 func (w *walk) judge(h *hook) error {
 	if h.failed != nil {
 		w.refuse(h, nil, h.failed)
-		return nil
+		return nil //nolint:nilerr // the failure policy decides
 	}
 	form, ok, err := h.matcher.Match(w.ctx, w.r)
 	if err != nil {
@@ -132,7 +132,7 @@ func (w *walk) judge(h *hook) error {
 	params := parameters{kind: h.spec.ParamKind}
 	if err := params.resolve(w.r.Server); err != nil {
 		w.refuse(h, nil, err)
-		return nil //nolint:nilerr // likewise
+		return nil
 	}
 	var notes notes
 	for _, b := range h.bindings {
