@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"maps"
+
 	"cmp"
 	"context"
 	"time"
@@ -136,10 +138,15 @@ func certificates(c *cluster) []registry.Definition {
 	}
 }
 
-// approval is the path that approves or denies a request. It owns the conditions.
+// approval is the path that approves or denies a request. It owns the conditions, and takes the metadata
+// that a write of the status takes.
 func approval() registry.Subresource {
+	fields := [][]string{{"status", "conditions"}}
+	for _, name := range everyMetadata() {
+		fields = append(fields, []string{"metadata", name})
+	}
 	return registry.Subresource{
-		Name: "approval", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{{"status", "conditions"}},
+		Name: "approval", Verbs: []string{"get", "patch", "update"}, Fields: fields,
 		Merge: func(old, sent registry.Tree) registry.Tree {
 			out := registry.Tree{}
 			for name, v := range old {
@@ -155,6 +162,16 @@ func approval() registry.Subresource {
 				state["conditions"] = conditions
 			}
 			out["status"] = state
+			metadata, _ := old["metadata"].(map[string]any)
+			metadata = maps.Clone(metadata)
+			for _, name := range everyMetadata() {
+				if v := at(sent, "metadata", name); v != nil {
+					metadata[name] = v
+				} else {
+					delete(metadata, name)
+				}
+			}
+			out["metadata"] = metadata
 			return out
 		},
 	}
