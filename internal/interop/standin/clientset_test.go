@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -125,7 +126,15 @@ func (c typed) everyVerb(sent runtime.Object) {
 	made := c.call("Create", sent, metav1.CreateOptions{})
 	require.NotEmpty(c.t, in(made).GetUID())
 	read := c.call("Get", name, metav1.GetOptions{})
-	require.Equal(c.t, in(made).GetResourceVersion(), in(read).GetResourceVersion())
+	if _, judged := made.(*admissionv1.ValidatingAdmissionPolicy); judged { // the server writes the status when it has checked the expressions
+		require.Eventually(c.t, func() bool {
+			read = c.call("Get", name, metav1.GetOptions{})
+			policy := read.(*admissionv1.ValidatingAdmissionPolicy) //nolint:forcetypeassert // as before
+			return policy.Status.ObservedGeneration == policy.Generation
+		}, time.Minute, time.Millisecond)
+	} else {
+		require.Equal(c.t, in(made).GetResourceVersion(), in(read).GetResourceVersion())
+	}
 	only := metav1.ListOptions{FieldSelector: "metadata.name=" + name}
 	items, err := meta.ExtractList(c.call("List", only).(runtime.Object)) //nolint:forcetypeassert // clients have objects
 	require.NoError(c.t, err)
