@@ -1,10 +1,9 @@
 package kube
 
 import (
-	"maps"
-
 	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
