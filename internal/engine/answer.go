@@ -11,7 +11,7 @@ import (
 type inForce func(ctx context.Context, version storage.Revision)
 
 // AnswerAfter has the writers of objects of a resource wait until what they wrote is in force. wait
-// gets the version of the object. Creations, deletions and writes of subresources are answered at once.
+// gets the version of the object. Deletions and writes of subresources are answered at once.
 func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context.Context, version storage.Revision)) {
 	f := inForce(wait)
 	if served, ok := e.Set().Lookup(of); ok {
@@ -22,7 +22,7 @@ func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context
 // awaitForce waits as AnswerAfter asks for.
 func (w *write) awaitForce(ctx context.Context) {
 	wait := w.served.inForce.Load()
-	if wait != nil && w.sub == nil && !w.opts.DryRun && !w.remove && !w.creating() && w.result.Entry != nil {
+	if wait != nil && w.sub == nil && !w.opts.DryRun && !w.remove && w.result.Entry != nil {
 		(*wait)(ctx, w.result.Entry.Revision())
 	}
 }
