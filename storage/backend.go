@@ -20,49 +20,67 @@ import (
 // longer than twice that.
 type Backend interface {
 	// Get returns the newest record of a key. It is linearizable: it sees every commit acknowledged
-	// before the call. Errors: ErrNotFound, ErrClosed, the context's, or the medium's.
+	// before the call. Errors: ErrNotFound, ErrUnreadable (with the record's key, revision and Err),
+	// ErrUnavailable, ErrClosed, the context's, or the medium's.
 	Get(ctx context.Context, key string) (Record, error)
 
-	// List returns one page. The page is exact at r.At, or linearizable and current if r.At is 0.
+	// List returns one page. The page is exact at r.At, or linearizable and current if r.At is 0. If
+	// r.At is a revision inside of a commit, the page is exact at the last revision of that commit.
 	// List holds nothing open between pages. Errors: ErrCompacted if r.At is below the compacted
-	// revision, ErrFutureRevision if it is above the current one, ErrClosed, the context's, or the
-	// medium's.
+	// revision, ErrFutureRevision if it is above the current one, ErrUnavailable, ErrClosed, the
+	// context's, or the medium's.
 	List(ctx context.Context, r ListRequest) (Page, error)
 
-	// Commit applies all operations at one new revision, or none. It returns when the commit is
-	// durable (memory: visible), and every later call sees it. A commit that changes nothing (only
-	// checks, or deletes of absent keys) takes no revision and returns the current one.
+	// Commit applies all operations, or none. It takes one new revision, and one more for each
+	// further change of the same resource; [RevisionOf] says which operation has which. It returns
+	// the last of them when the commit is durable (memory: visible), and every later call sees it. A
+	// commit that changes nothing (only checks, or deletes of absent keys) takes no revision and
+	// returns the current one.
 	//
 	// After an error nothing was and nothing will be committed, unless the error is
 	// ErrUnknownOutcome. Errors: *ConflictError, ErrUnknownOutcome (also if ctx ends during the
-	// commit; it then wraps the context's error too), ErrClosed, the context's, or the medium's.
+	// commit; it then wraps the context's error too), ErrUnavailable, ErrClosed, the context's, or
+	// the medium's.
 	Commit(ctx context.Context, ops []Op) (Revision, error)
 
 	// Watch yields every change below prefix with a revision greater than after: once each, in the
-	// order of revisions, one batch per revision, first from history and then as commits happen.
+	// order of revisions, one batch per commit, first from history and then as commits happen. The
+	// changes have no previous records.
 	// Nothing happens until the caller ranges over the sequence. Each range starts again at after.
 	// Breaking out of it releases everything.
 	//
 	// The sequence never ends without an error: its last pair, and only that one, has a non-nil
 	// error. The error is ErrCompacted if changes after the reached position are gone (after may be
-	// the compacted revision, but not less), ErrFutureRevision if after is above the current
-	// revision, ErrClosed, the context's error, or the medium's. Watch never skips a change.
+	// the compacted revision; a lower one is possible only where nothing is missing),
+	// ErrFutureRevision if after is above the current revision, ErrUnavailable, ErrClosed, the
+	// context's error, or the medium's. Watch never skips a change.
 	//
-	// A watch does not stay behind. Once Revision has returned R, a running watch soon yields a
-	// batch with a revision of at least R. If no change matches, that batch is Progress. No change
-	// at or below a progress revision follows it.
+	// Changes elsewhere need not advance a watch; [Backend].Sync makes it catch up.
 	Watch(ctx context.Context, prefix string, after Revision) iter.Seq2[Batch, error]
 
+	// History returns past changes below a prefix, a bounded number at a time, in the order and form
+	// of a watch. It is for readers that are far behind. Errors: ErrCompacted if r.After is below the
+	// compacted revision, or if a previous record that r asks for is gone; ErrFutureRevision if
+	// r.After or r.Until is above the current revision; ErrUnavailable, ErrClosed, the context's, or
+	// the medium's.
+	History(ctx context.Context, r HistoryRequest) (HistoryPage, error)
+
 	// Revision returns the current revision, linearizably: at least that of every commit
-	// acknowledged before the call. It is never 0. Errors: ErrClosed, the context's, or the
-	// medium's.
+	// acknowledged before the call. It is never 0. Errors: ErrUnavailable, ErrClosed, the context's,
+	// or the medium's.
 	Revision(ctx context.Context) (Revision, error)
+
+	// Sync is Revision, and makes watches catch up: every running watch whose prefix is equal to
+	// prefix or below it soon yields a batch with at least the returned revision. If no change
+	// matches, that batch is Progress. No change at or below a progress revision follows it.
+	Sync(ctx context.Context, prefix string) (Revision, error)
 
 	// Compact drops history. Afterwards lists at, and watches after, revisions below at fail with
 	// ErrCompacted, while at itself and everything newer stay exact. Each key's newest record at or
-	// below at is kept, so every change after at still has its Prev. Compacting at or below the
-	// compacted revision does nothing. Errors: ErrFutureRevision if at is above the current
-	// revision, ErrClosed, the context's, or the medium's.
+	// below at is kept, so every change after at still has its previous record. A revision inside of
+	// a commit stands for the one before that commit. Compacting at or below the compacted revision
+	// does nothing. Errors: ErrFutureRevision if at is above the current revision, ErrUnavailable,
+	// ErrClosed, the context's, or the medium's.
 	Compact(ctx context.Context, at Revision) error
 
 	// Limits returns the limits of one commit. They are constant and positive.
@@ -77,8 +95,9 @@ type Backend interface {
 
 // Limits are the limits that a backend sets for one commit.
 type Limits struct {
-	MaxValueBytes int // of a single value
-	MaxOps        int // operations in a commit, checks included
+	MaxValueBytes  int // of a single value
+	MaxOps         int // operations in a commit, checks included
+	MaxCommitBytes int // of all keys and values of a commit together
 }
 
 // Checker is implemented by backends that can verify their own integrity, for example checksums on
@@ -93,6 +112,28 @@ type Checker interface {
 // Find it with [As]. Readiness checks use it.
 type Health interface {
 	Healthy() error
+}
+
+// Readiness is implemented by backends that can be out of reach for a while, as a server behind a
+// network. Ready returns nil or the reason, without blocking. Unlike Healthy it may become nil
+// again. Find it with [As]. Readiness checks use it.
+type Readiness interface {
+	Ready() error
+}
+
+// Exclusive is implemented by backends whose data no other process can have open. Exclusive reports
+// whether this is one. Find it with [As].
+type Exclusive interface {
+	Exclusive() bool
+}
+
+// Advancer is implemented by backends that can be taken beyond a revision without a change. After
+// Advance the current revision is at least to, and every later commit is above it. Whoever fills a
+// store with another one's data advances it above all revisions that the other one gave out, so that
+// none is used twice. Errors: ErrUnavailable, ErrClosed, the context's, or the medium's. Find it
+// with [As].
+type Advancer interface {
+	Advance(ctx context.Context, to Revision) error
 }
 
 // Resident is implemented by backends that may keep the newest value of every key in memory and

@@ -2,11 +2,11 @@
 // one increasing revision.
 //
 // [Backend] is the driver that a store implements. [Store] is what the rest of the library holds.
-// Backends are in storage/memory (the contract as readable code) and storage/bbolt (one file).
-// storage/storagetest proves the contract for each of them and for every wrapper. This package
-// knows neither objects nor HTTP: internal/engine gives the bytes a meaning, and package watch
-// keeps the live view of one resource. Time to live, retries after a conflict and default values
-// belong to the engine.
+// Backends are in storage/memory (the contract as readable code), storage/bbolt (one file) and the
+// module storage/etcd (a cluster that several servers share). storage/storagetest proves the contract
+// for each of them and for every wrapper. This package knows neither objects nor HTTP:
+// internal/engine gives the bytes a meaning, and package watch keeps the live view of one resource.
+// Time to live, retries after a conflict and default values belong to the engine.
 //
 // The rest of this page is what every backend promises. "Soon" means without waiting for another
 // call, within the time that the medium needs.
@@ -28,31 +28,36 @@
 //
 // # Revisions
 //
-// Every commit that changes something takes one [Revision] for all its changes. Revisions increase,
-// order all commits of the store, and are never reused: not after a failed commit, not after a
-// restart, not after a restore from backup. Gaps are legal. A store that is opened again continues
-// where it was closed. A store without its past starts above anything that may have been issued
-// before under its name; storage/memory uses the current time in microseconds. The current revision
-// is never 0.
+// Every commit that changes something takes a [Revision] of its own. If it changes several keys of
+// one resource, each further one, in the order of keys, takes the next revision: a watch of the
+// resource can resume between any two changes. [RevisionOf] says which change has which revision.
+// Revisions increase, order all commits of the store, and are never reused: not after a failed
+// commit, not after a restart, not after a restore from backup. Gaps are legal. A store that is
+// opened again continues where it was closed. A store without its past starts above anything that
+// may have been issued before under its name; storage/memory uses the current time in microseconds.
+// Whoever moves data to another store takes that one above all revisions of the first ([Advancer]).
+// The current revision is never 0.
 //
 // # Commits
 //
 // A commit is a list of puts, deletes and checks on distinct keys, each with an expectation.
 // Expectations are compared with the state that all earlier commits left. Either every operation
-// happens at one revision, or none does. A failed expectation is a [*ConflictError] with the key of
+// happens, or none does, and nobody sees a part of them. A failed expectation is a [*ConflictError] with the key of
 // the first such operation and the revision that was found. A check writes nothing. A commit that
 // changes nothing takes no revision and returns the current one.
 //
-// A commit changes at most one key below each "/r/<storage name>/". Store rejects more, because a
-// watch of one resource resumes after a revision and could not name a position between two changes
-// of it.
+// A delete that expects nothing may find nothing to do. In a commit that changes another key of its
+// resource, the revisions of the others would depend on that, so Store rejects it there.
 //
 // A commit is acknowledged when it is durable (in memory: visible), and every call that starts
 // afterwards sees it. An error means that the commit did not happen and never will, with one
 // exception: [ErrUnknownOutcome], if the medium did not answer or the context ended at the wrong
 // moment. Such a commit has happened completely or not at all, or will soon. A caller must not
-// repeat it blindly: it reads the keys again and compares. After a conflict the caller reads and
-// decides again. After a failed sync, a backend acknowledges no more commits: all writes fail with
+// repeat it blindly: it reads the keys again and compares. The answer is final once a key of the
+// commit has another revision than the one expected: then the commit has happened, or never will.
+// While all keys are as expected, it may still happen. A commit that expects nothing of the keys it
+// changes cannot be settled in this way. After a conflict the caller reads and decides again. With
+// [ErrUnavailable] nothing was committed, and the same call may succeed later. After a failed sync, a backend acknowledges no more commits: all writes fail with
 // [ErrClosed], and [Health] gives the reason.
 //
 // # Reads
@@ -64,24 +69,29 @@
 // a guess. A page is bounded and holds nothing open. The request for the next page names the
 // revision and the last key of this one.
 //
+// One record that cannot be read, because it is damaged or its key of encryption is missing, does
+// not hide the others: it is returned with its key, its revision and the reason ([ErrUnreadable]).
+//
 // # Watches
 //
 // Watch delivers every change below a prefix with a revision greater than the given one, once, in
-// order, with the previous record of each key. One batch holds all matching changes of one
-// revision. A watch can resume from any revision from the compacted one to the current one. So a
-// watcher that kept the revision of its last batch misses nothing and sees nothing twice. A watch
-// that cannot continue says so in its last pair: [ErrCompacted] if undelivered history is gone
-// (list again), [ErrClosed], the context's error, or the medium's (resume from the last revision).
-// It never ends silently and never skips a change.
+// order. One batch holds all matching changes of one commit. A watch can resume from any revision
+// from the compacted one to the current one. So a watcher that kept the revision of its last batch
+// misses nothing and sees nothing twice. A watch that cannot continue says so in its last pair:
+// [ErrCompacted] if undelivered history is gone (list again), [ErrUnavailable] (resume later),
+// [ErrClosed], the context's error, or the medium's (resume from the last revision). It never ends
+// silently and never skips a change.
 //
-// Changes elsewhere advance the revision without a batch for this watch. After [Backend].Revision
-// has returned R, every running watch soon reaches R. If no matching change does so, a batch marked
-// Progress does, and no change at or below its revision comes later. Backends may send progress
-// more often.
+// Changes elsewhere advance the revision without a batch for this watch. When a watch has caught up
+// with the revision that was the current one at its start, it says so: with a batch, or with one
+// marked Progress. After [Backend].Sync of its prefix, or of one above it, has returned R, a running
+// watch soon reaches R in the same way. No change at or below the revision of a Progress comes
+// later. Backends may send progress more often.
 //
 // A watch is a sequence that runs in its caller's goroutine. It holds no resources before the range
 // statement, and breaking out of it releases everything. A slow consumer delays no writer and no
-// other watcher.
+// other watcher. A reader that is far behind asks for History instead, page by page; there it can
+// have the previous record of each key, too.
 //
 // # History and compaction
 //

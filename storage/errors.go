@@ -18,8 +18,15 @@ var (
 	// ErrFutureRevision means that the store has not reached the revision.
 	ErrFutureRevision = errors.New("revision has not been reached yet")
 	// ErrUnknownOutcome means that a commit may have happened, or may still happen soon. Read the
-	// keys again before deciding; never just repeat the commit.
+	// keys again before deciding; never just repeat the commit. The outcome is settled when a key of
+	// the commit has another revision than the one expected of it.
 	ErrUnknownOutcome = errors.New("outcome of the commit is unknown")
+	// ErrUnavailable means that the store cannot be asked for now, for example because it lost its
+	// leader. Nothing was committed and nothing will be. The same call may succeed later.
+	ErrUnavailable = errors.New("store is unavailable")
+	// ErrUnreadable means that a record exists and its value cannot be read: it is damaged, or its
+	// key of encryption is missing. See [Record].Err.
+	ErrUnreadable = errors.New("record cannot be read")
 	// ErrClosed means that the store is closed, or refuses commits because it can no longer keep
 	// its promises (see [Health]). Nothing was committed.
 	ErrClosed = errors.New("store is closed")
@@ -47,7 +54,7 @@ func (e *ConflictError) Error() string {
 // Error is the error type of [Store]. It names the call and its arguments, and wraps the underlying
 // error for errors.Is and errors.As. An error is never wrapped in it twice.
 type Error struct {
-	Op       string   // "get", "list", "commit", "watch", "revision", "compact", "close"
+	Op       string   // "get", "list", "commit", "watch", "history", "revision", "sync", "compact", "close"
 	Key      string   // the key or prefix; of a commit the conflicting or first key; may be empty
 	Revision Revision // the revision the caller asked for; 0 when the call has none
 	Err      error    // the fact; never nil

@@ -116,15 +116,15 @@ func ExampleStore_Watch() {
 			return
 		}
 		for _, change := range batch.Changes {
-			fmt.Printf("%d: %q becomes %q, deleted: %v\n", batch.Revision, change.Prev.Value, change.Value, change.Deleted)
+			fmt.Printf("%d: %q, deleted: %v\n", change.Revision, change.Value, change.Deleted)
 			if change.Deleted {
 				return // breaking out releases everything
 			}
 		}
 	}
 	// Output:
-	// 102: "brass" becomes "steel", deleted: false
-	// 103: "steel" becomes "", deleted: true
+	// 102: "steel", deleted: false
+	// 103: "", deleted: true
 }
 
 // One backend holds several tenants that do not see each other.

@@ -52,6 +52,16 @@ func (f *fake) Watch(context.Context, string, storage.Revision) iter.Seq2[storag
 	}
 }
 
+func (f *fake) History(context.Context, storage.HistoryRequest) (storage.HistoryPage, error) {
+	f.reached("history")
+	return storage.HistoryPage{Batches: f.batches}, f.err
+}
+
+func (f *fake) Sync(context.Context, string) (storage.Revision, error) {
+	f.reached("sync")
+	return 0, f.err
+}
+
 func (f *fake) Revision(context.Context) (storage.Revision, error) {
 	f.reached("revision")
 	return 0, f.err
@@ -62,7 +72,9 @@ func (f *fake) Compact(context.Context, storage.Revision) error {
 	return f.err
 }
 
-func (f *fake) Limits() storage.Limits { return storage.Limits{MaxValueBytes: 100, MaxOps: 4} }
+func (f *fake) Limits() storage.Limits {
+	return storage.Limits{MaxValueBytes: 100, MaxOps: 4, MaxCommitBytes: 300}
+}
 
 func (f *fake) Close() error {
 	f.closed++

@@ -139,13 +139,18 @@ func unescape(s string) (string, bool) {
 }
 
 // ResourcePrefixOf returns the [ResourcePrefix] that an object key begins with, or "" for other
-// keys.
+// keys. Of a tenant's object (see [Prefix]) the result begins with the tenant's prefix.
 func ResourcePrefixOf(key string) string {
-	rest, ok := strings.CutPrefix(key, ObjectRoot)
+	rest := key
+	for strings.HasPrefix(rest, tenantRoot) {
+		_, rest, _ = strings.Cut(rest[len(tenantRoot):], "/")
+		rest = key[max(0, len(key)-len(rest)-1):] // with the slash that ends the tenant's name
+	}
+	rest, ok := strings.CutPrefix(rest, ObjectRoot)
 	if !ok {
 		return ""
 	}
-	return key[:len(ObjectRoot)+strings.IndexByte(rest, '/')+1]
+	return key[:len(key)-len(rest)+strings.IndexByte(rest, '/')+1]
 }
 
 // checkKey applies the grammar of keys: an object key of three segments, of which only the

@@ -1,8 +1,11 @@
 package storage
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // OpType says what an [Op] does.
@@ -82,4 +85,72 @@ func Delete(key string, e Expect) Op {
 // the given revision.
 func Check(key string, e Expect) Op {
 	return Op{Type: OpCheck, Key: key, Expect: e}
+}
+
+// Place is where the change of an operation stands in its commit.
+type Place struct {
+	Op   int // the operation's index
+	Rank int // how far the change's revision lies above the first one of the commit
+}
+
+// Places appends the places of all operations but checks, in the order of the changes: by revision,
+// and by key within a revision. The last one has the last revision of the commit. Backends use it.
+func Places(ops []Op, dst []Place) []Place {
+	begin := len(dst)
+	for i := range ops {
+		if ops[i].Type != OpCheck {
+			dst = append(dst, Place{Op: i})
+		}
+	}
+	places := dst[begin:]
+	if len(places) < 2 {
+		return dst
+	}
+	byKey := func(a, b Place) int { return strings.Compare(ops[a.Op].Key, ops[b.Op].Key) }
+	slices.SortFunc(places, byKey)
+	wide := false
+	resource, rank := "", 0
+	for i := range places {
+		key := ops[places[i].Op].Key
+		if resource != "" && strings.HasPrefix(key, resource) {
+			rank++
+			places[i].Rank, wide = rank, true
+			continue
+		}
+		resource, rank = ResourcePrefixOf(key), 0
+	}
+	if wide {
+		slices.SortStableFunc(places, func(a, b Place) int { return cmp.Compare(a.Rank, b.Rank) })
+	}
+	return dst
+}
+
+// RevisionOf returns the revision of the i-th operation of a commit that was acknowledged with a
+// revision. The first change of each resource, and everything outside of the resources, has the
+// first revision of the commit. Each further change of a resource, in the order of keys, has one
+// more. For a check it returns the revision that a change of the key would have had.
+func RevisionOf(ops []Op, i int, last Revision) Revision {
+	most := 0
+	for j := range ops {
+		if ops[j].Type != OpCheck {
+			most = max(most, rank(ops, j))
+		}
+	}
+	return last - Revision(most-rank(ops, i))
+}
+
+// rank returns how many other changes of its resource come before an operation, in the order of
+// keys.
+func rank(ops []Op, i int) int {
+	resource := ResourcePrefixOf(ops[i].Key)
+	if resource == "" {
+		return 0
+	}
+	n := 0
+	for j := range ops {
+		if ops[j].Type != OpCheck && ops[j].Key < ops[i].Key && strings.HasPrefix(ops[j].Key, resource) {
+			n++
+		}
+	}
+	return n
 }

@@ -40,11 +40,8 @@ func (v *view) Get(ctx context.Context, key string) (Record, error) {
 		return Record{}, ErrClosed
 	}
 	r, err := v.backend.Get(ctx, v.tenant+key)
-	if err != nil {
-		return Record{}, err
-	}
 	r.Key = v.outer(r.Key)
-	return r, nil
+	return r, err
 }
 
 func (v *view) List(ctx context.Context, r ListRequest) (Page, error) {
@@ -127,6 +124,28 @@ func (v *view) changes(inner []Change) []Change {
 		outer[i] = c
 	}
 	return outer
+}
+
+func (v *view) History(ctx context.Context, r HistoryRequest) (HistoryPage, error) {
+	if v.isClosed() {
+		return HistoryPage{}, ErrClosed
+	}
+	r.Prefix = v.inner(r.Prefix)
+	p, err := v.backend.History(ctx, r)
+	if err != nil {
+		return HistoryPage{}, err
+	}
+	for i := range p.Batches {
+		p.Batches[i].Changes = v.changes(p.Batches[i].Changes)
+	}
+	return p, nil
+}
+
+func (v *view) Sync(ctx context.Context, prefix string) (Revision, error) {
+	if v.isClosed() {
+		return 0, ErrClosed
+	}
+	return v.backend.Sync(ctx, v.inner(prefix))
 }
 
 func (v *view) Revision(ctx context.Context) (Revision, error) {

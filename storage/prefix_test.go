@@ -79,12 +79,10 @@ func TestATenantIsToldItsOwnKeys(t *testing.T) {
 	require.NoError(t, err)
 	_, err = v.Commit(t.Context(), []storage.Op{storage.Put(widgetA, []byte("2"), storage.Any)})
 	require.NoError(t, err)
-	for batch, err := range v.Watch(t.Context(), "/r/widgets/", 11) {
-		require.NoError(t, err)
-		require.Equal(t, widgetA, batch.Changes[0].Key)
-		require.Equal(t, widgetA, batch.Changes[0].Prev.Key)
-		break
-	}
+	p, err := v.History(t.Context(), storage.HistoryRequest{Prefix: "/r/widgets/", After: 11, Limit: 1, Prev: true})
+	require.NoError(t, err)
+	require.Equal(t, widgetA, p.Batches[0].Changes[0].Key)
+	require.Equal(t, widgetA, p.Batches[0].Changes[0].Prev.Key)
 }
 
 func TestClosingAViewLeavesTheOthers(t *testing.T) {

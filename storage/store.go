@@ -10,7 +10,7 @@ import (
 )
 
 // Store wraps a [Backend] for the rest of kindwright. It checks arguments, wraps every error once
-// in [*Error], rejects a commit with two changes of one resource and calls an [Monitor]. It has the
+// in [*Error] and calls a [Monitor]. It has the
 // methods of Backend with the same promises, so it is itself a Backend. It has no state of its own and
 // is as concurrent as the backend.
 type Store struct {
@@ -94,8 +94,8 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 //   - there are no operations;
 //   - a key breaks the grammar or occurs twice;
 //   - the type or expectation of an operation is invalid;
-//   - more than one key below the same "/r/<storage name>/" would change. A watcher resumes after a
-//     revision, so one revision must not hold two events of one resource. Checks do not count.
+//   - it deletes a key with Any and changes another key below the same "/r/<storage name>/": the
+//     revision of the other depends on whether the first exists.
 func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	start := time.Now()
 	var rev Revision
@@ -144,6 +144,41 @@ func (s *Store) Watch(ctx context.Context, prefix string, after Revision) iter.S
 			}
 		}
 	}
+}
+
+// History is [Backend].History. It returns ErrInvalid unless the prefix is empty or whole segments,
+// Limit is above 0, and Until is 0 or not below After.
+func (s *Store) History(ctx context.Context, r HistoryRequest) (HistoryPage, error) {
+	start := time.Now()
+	var p HistoryPage
+	err := checkHistory(r)
+	if err == nil {
+		p, err = s.backend.History(ctx, r)
+	}
+	err = wrap("history", r.Prefix, r.After, err)
+	records, n := 0, 0
+	for i := range p.Batches {
+		records += len(p.Batches[i].Changes)
+		for j := range p.Batches[i].Changes {
+			n += len(p.Batches[i].Changes[j].Value)
+		}
+	}
+	s.monitor(Call{"history", time.Since(start), records, n, err})
+	return p, err
+}
+
+// Sync is [Backend].Sync. The only error of its own is ErrInvalid, if the prefix is neither empty
+// nor whole segments.
+func (s *Store) Sync(ctx context.Context, prefix string) (Revision, error) {
+	start := time.Now()
+	var rev Revision
+	err := checkPrefix(prefix)
+	if err == nil {
+		rev, err = s.backend.Sync(ctx, prefix)
+	}
+	err = wrap("sync", prefix, 0, err)
+	s.monitor(Call{"sync", time.Since(start), 0, 0, err})
+	return rev, err
 }
 
 // Revision is [Backend].Revision.
@@ -203,6 +238,19 @@ func checkList(r ListRequest) error {
 	return checkBytes("list start", r.After)
 }
 
+func checkHistory(r HistoryRequest) error {
+	if err := checkPrefix(r.Prefix); err != nil {
+		return err
+	}
+	if r.Limit <= 0 {
+		return fmt.Errorf("%w: history limit %d is not above 0", ErrInvalid, r.Limit)
+	}
+	if r.Until != 0 && r.Until < r.After {
+		return fmt.Errorf("%w: history after %d until %d", ErrInvalid, r.After, r.Until)
+	}
+	return nil
+}
+
 // checkOps applies the rules of a commit and returns the key an error is about:
 // the offending one, or the first.
 func (s *Store) checkOps(ops []Op) (key string, err error) {
@@ -212,10 +260,15 @@ func (s *Store) checkOps(ops []Op) (key string, err error) {
 	if len(ops) > s.limits.MaxOps {
 		return ops[0].Key, fmt.Errorf("%w: commit of %d operations, the limit is %d", ErrTooLarge, len(ops), s.limits.MaxOps)
 	}
+	size := 0
 	for i := range ops {
 		if err := s.checkOp(&ops[i]); err != nil {
 			return ops[i].Key, err
 		}
+		size += len(ops[i].Key) + len(ops[i].Value)
+	}
+	if size > s.limits.MaxCommitBytes {
+		return ops[0].Key, fmt.Errorf("%w: commit of %d bytes, the limit is %d", ErrTooLarge, size, s.limits.MaxCommitBytes)
 	}
 	if len(ops) == 1 {
 		return ops[0].Key, nil
@@ -253,22 +306,34 @@ func (s *Store) checkOp(op *Op) error {
 	return nil
 }
 
-// checkTogether looks at the operations as a set: distinct keys, and at most one
-// changed key per resource. Comparing each with all before it is cheap for the
-// handful that commits have, and bounded by the limit for the others.
+// checkTogether looks at the operations as a set: distinct keys, and no delete that may find nothing
+// beside another change of its resource. Comparing each with all before it is cheap for the handful
+// that commits have, and bounded by the limit for the others.
 func checkTogether(ops []Op) (key string, err error) {
 	for i := range ops {
 		key := ops[i].Key
-		resource := ResourcePrefixOf(key)
 		for j := range i {
-			other := ops[j].Key
-			if key == other {
+			if key == ops[j].Key {
 				return key, fmt.Errorf("%w: key occurs twice in one commit", ErrInvalid)
 			}
-			if resource != "" && ops[i].Type != OpCheck && ops[j].Type != OpCheck && strings.HasPrefix(other, resource) {
-				return key, fmt.Errorf("%w: commit changes two keys of resource %q, the other is %q; a revision holds at most one change of a resource", ErrInvalid, resource, other)
-			}
+		}
+		if ops[i].Type != OpDelete || ops[i].Expect != Any {
+			continue
+		}
+		if other := neighbour(ops, i); other != "" {
+			return key, fmt.Errorf("%w: the commit deletes the key without expecting a revision, and changes %q of the same resource", ErrInvalid, other)
 		}
 	}
 	return "", nil
+}
+
+// neighbour returns a key that is changed, too, and belongs to the resource of an operation, or "".
+func neighbour(ops []Op, i int) string {
+	resource := ResourcePrefixOf(ops[i].Key)
+	for j := range ops {
+		if resource != "" && j != i && ops[j].Type != OpCheck && strings.HasPrefix(ops[j].Key, resource) {
+			return ops[j].Key
+		}
+	}
+	return ""
 }

@@ -60,27 +60,33 @@ func sysPuts(n int) []storage.Op {
 	return ops
 }
 
-// Rule 1: a watch resumes after a revision, so a revision holds at most one
-// change of a resource.
-func TestRule1_ACommitChangesAtMostOneKeyOfAResource(t *testing.T) {
+// The revisions of a commit must not depend on what it finds.
+func TestADeleteThatMayFindNothingIsAloneInItsResource(t *testing.T) {
 	s := storage.New(memory.New())
-	_, err := s.Commit(t.Context(), []storage.Op{storage.Put(widgetA, nil, storage.Any), storage.Put(widgetB, nil, storage.Any)})
-	require.ErrorIs(t, err, storage.ErrInvalid)
-	require.ErrorContains(t, err, `"/r/widgets/"`)
-	require.ErrorContains(t, err, strconv.Quote(widgetA))
-	_, err = s.Get(t.Context(), widgetA)
-	require.ErrorIs(t, err, storage.ErrNotFound)
-
-	_, err = s.Commit(t.Context(), []storage.Op{
+	for _, ops := range [][]storage.Op{
+		{storage.Delete(widgetA, storage.Any), storage.Put(widgetB, nil, storage.Any)},
+		{storage.Put(widgetB, nil, storage.Any), storage.Delete(widgetA, storage.Any)},
+	} {
+		_, err := s.Commit(t.Context(), ops)
+		require.ErrorIs(t, err, storage.ErrInvalid)
+		require.ErrorContains(t, err, strconv.Quote(widgetA))
+		require.ErrorContains(t, err, strconv.Quote(widgetB))
+		_, err = s.Get(t.Context(), widgetB)
+		require.ErrorIs(t, err, storage.ErrNotFound)
+	}
+	_, err := s.Commit(t.Context(), []storage.Op{
 		storage.Check(widgetB, storage.Absent),
-		storage.Put(widgetA, nil, storage.Any),
-		storage.Check(storage.ObjectKey("widgets", "team", "c"), storage.Absent),
+		storage.Delete(widgetA, storage.Any),
+		storage.Delete(gadgetA, storage.Any),
 		storage.Put(storage.ObjectKey("widgetsets", "team", "a"), nil, storage.Any),
-		storage.Put(gadgetA, nil, storage.Any),
-		storage.Put(storage.SysKey("one"), nil, storage.Any),
+		storage.Delete(storage.SysKey("one"), storage.Any),
 		storage.Put(storage.SysKey("two"), nil, storage.Any),
 	})
 	require.NoError(t, err, "other resources, checks and system keys do not count")
+	rev, err := s.Commit(t.Context(), []storage.Op{storage.Put(widgetA, nil, storage.Absent), storage.Put(widgetB, nil, storage.Absent)})
+	require.NoError(t, err)
+	_, err = s.Commit(t.Context(), []storage.Op{storage.Delete(widgetB, storage.Expect(rev-1)), storage.Delete(widgetA, storage.Expect(rev))})
+	require.NoError(t, err, "deletes that expect a revision")
 }
 
 // everyCall makes each call of a store with arguments it accepts.
@@ -246,4 +252,54 @@ func TestAsFindsTheExtrasOfWhatIsWrapped(t *testing.T) {
 	found, ok := storage.As[*storage.Store](s)
 	require.True(t, ok)
 	require.Same(t, s, found)
+}
+
+func TestRevisionOf(t *testing.T) {
+	a, b, c := storage.ObjectKey("widgets", "ns", "a"), storage.ObjectKey("widgets", "ns", "b"), storage.ObjectKey("widgets", "ns", "c")
+	gadget, system := storage.ObjectKey("gadgets", "ns", "a"), storage.SysKey("part")
+	ops := []storage.Op{
+		storage.Put(c, nil, storage.Any), storage.Put(gadget, nil, storage.Any), storage.Put(system, nil, storage.Any),
+		storage.Check(b, storage.Absent), storage.Put(a, nil, storage.Any),
+	}
+	for i, want := range []storage.Revision{101, 100, 100, 101, 100} {
+		require.Equal(t, want, storage.RevisionOf(ops, i, 101), "operation %d", i)
+	}
+	require.Equal(t, storage.Revision(7), storage.RevisionOf(ops[1:3], 0, 7), "one change a resource: one revision")
+}
+
+func TestStoreChecksHistoryAndSync(t *testing.T) {
+	s := storage.New(&fake{t: t})
+	for name, r := range map[string]storage.HistoryRequest{
+		"prefix": {Prefix: "/r/widgets", Limit: 1}, "limit": {Limit: 0}, "until below after": {After: 9, Until: 8, Limit: 1},
+	} {
+		_, err := s.History(t.Context(), r)
+		require.ErrorIs(t, err, storage.ErrInvalid, name)
+	}
+	_, err := s.Sync(t.Context(), "/r/widgets")
+	require.ErrorIs(t, err, storage.ErrInvalid)
+	large := storage.Put(storage.SysKey(strings.Repeat("x", 100)), make([]byte, 100), storage.Any)
+	other := storage.Put(storage.SysKey(strings.Repeat("y", 100)), make([]byte, 100), storage.Any)
+	_, err = s.Commit(t.Context(), []storage.Op{large, other})
+	require.ErrorIs(t, err, storage.ErrTooLarge)
+}
+
+// Places and RevisionOf agree, for tenants too.
+func TestPlaces(t *testing.T) {
+	a, b, gadget := storage.ObjectKey("widgets", "ns", "a"), storage.ObjectKey("widgets", "ns", "b"), storage.ObjectKey("gadgets", "ns", "a")
+	for _, tenant := range []string{"", "/t/acme", "/t/", "/t/acme/t/inner"} {
+		require.Equal(t, tenant+"/r/widgets/", storage.ResourcePrefixOf(tenant+a))
+		require.Empty(t, storage.ResourcePrefixOf(tenant+storage.SysKey("part")))
+		ops := []storage.Op{
+			storage.Put(tenant+b, nil, storage.Any), storage.Check(tenant+gadget, storage.Absent),
+			storage.Put(tenant+storage.SysKey("part"), nil, storage.Any), storage.Put(tenant+a, nil, storage.Any),
+		}
+		places := storage.Places(ops, nil)
+		require.Equal(t, []storage.Place{{Op: 3}, {Op: 2}, {Op: 0, Rank: 1}}, places)
+		for _, p := range places {
+			require.Equal(t, storage.Revision(100+p.Rank), storage.RevisionOf(ops, p.Op, 101))
+		}
+	}
+	require.Empty(t, storage.ResourcePrefixOf("/t/acme"))
+	other := []storage.Op{storage.Put("/t/one"+a, nil, storage.Any), storage.Put("/t/two"+b, nil, storage.Any)}
+	require.Equal(t, []storage.Place{{Op: 0}, {Op: 1}}, storage.Places(other, nil), "tenants share no resource")
 }

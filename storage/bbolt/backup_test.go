@@ -5,9 +5,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/storage"
@@ -31,7 +31,7 @@ func TestBackup(t *testing.T) {
 
 	restored := open(t, path)
 	got := tell(t, restored)
-	require.True(t, reflect.DeepEqual(want.now, got.now), "the records with their revisions")
+	require.True(t, assert.ObjectsAreEqual(want.now, got.now), "the records with their revisions")
 	require.Greater(t, got.current, last, "it continues above what the lost store issued")
 	require.Equal(t, got.current, got.compacted, "and everything before is compacted")
 	_, err = restored.List(ctx, storage.ListRequest{At: rev, Limit: 1})

@@ -8,7 +8,7 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// Commit applies all operations at one revision, or none. It shares its sync with other waiting
+// Commit applies all operations, or none. It shares its sync with other waiting
 // commits.
 //
 // If ctx ends before the writer has taken the commit, the commit never happens and the error is the
@@ -91,7 +91,8 @@ func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if done, err := db.isCompacted(at); done || err != nil {
+	at, done, err := db.isCompacted(at)
+	if done || err != nil {
 		return err
 	}
 	r := &request{compact: at, done: make(chan struct{})}
@@ -107,13 +108,16 @@ func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	}
 }
 
-func (db *DB) isCompacted(at storage.Revision) (done bool, err error) {
+// isCompacted returns the revision to compact, which is not inside of a commit, and whether there is
+// nothing to do.
+func (db *DB) isCompacted(at storage.Revision) (whole storage.Revision, done bool, err error) {
 	err = db.look(func() error {
 		if at > db.current {
 			return storage.ErrFutureRevision
 		}
-		done = at <= db.compacted
+		whole, _ = db.index.around(at)
+		done = whole <= db.compacted
 		return nil
 	})
-	return done, err
+	return whole, done, err
 }

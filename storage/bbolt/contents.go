@@ -9,14 +9,16 @@ import (
 // contents is the verified content of a file: every page, every record's checksum, the chain of
 // each key's records, and the totals of the state.
 type contents struct {
-	state state
-	index index
+	format uint32
+	state  state
+	index  index
 
 	// byKey finds entries while the log is read in revision order. It is faster than the ordered
 	// index.
 	byKey   map[string]*entry
 	counted state // the totals of the log
 	reached position
+	whole   extent // of the commit of the record read last
 }
 
 // readContents reads a whole file. It changes nothing.
@@ -26,6 +28,7 @@ func readContents(im *image) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.format = im.format
 	return c, c.compare()
 }
 
@@ -81,7 +84,7 @@ func (im *image) readState(bucket []byte) (state, error) {
 		return state{}, err
 	}
 	// Check the format first: in a newer one, the rest may mean anything.
-	if err := checkFormat(values[formatKey]); err != nil {
+	if im.format, err = parseFormat(values[formatKey]); err != nil {
 		return state{}, err
 	}
 	if len(values) != 2 {
@@ -94,6 +97,9 @@ func (im *image) readState(bucket []byte) (state, error) {
 func (c *contents) replay(r record) error {
 	c.counted.add(r.pos, r.checksum)
 	c.reached = r.pos
+	if err := c.replayExtent(r.pos, r.extent); err != nil {
+		return err
+	}
 	v := version{r.pos, r.deleted}
 	e := c.byKey[string(r.key)]
 	if e == nil {
@@ -117,11 +123,26 @@ func (c *contents) replay(r record) error {
 	return nil
 }
 
+// replayExtent requires that the commit of a record does not overlap with the one before.
+func (c *contents) replayExtent(pos position, e extent) error {
+	if e == c.whole {
+		return nil
+	}
+	if e.first == 0 || e.first > e.last || e.first <= c.whole.last || e.first <= c.state.compacted && e.last > c.state.compacted {
+		return damaged("record %v is of a commit from %d to %d, after one from %d to %d", pos, e.first, e.last, c.whole.first, c.whole.last)
+	}
+	c.whole = e
+	if e.last > c.state.compacted {
+		c.index.noteExtent(e)
+	}
+	return nil
+}
+
 // compare checks the log against the totals of the state.
 func (c *contents) compare() error {
 	c.byKey = nil
-	if c.reached.rev > c.state.last {
-		return damaged("the log reaches revision %d, the newest is %d", c.reached.rev, c.state.last)
+	if c.whole.last > c.state.last {
+		return damaged("the log reaches revision %d, the newest is %d", c.whole.last, c.state.last)
 	}
 	return c.state.matches(c.counted)
 }
@@ -129,12 +150,17 @@ func (c *contents) compare() error {
 // hasFormat reports whether the format record of a store is anywhere in a file.
 func hasFormat(file io.ReaderAt, size int64) bool {
 	const window = 1 << 20
-	record := formatRecord(format)
-	buf := make([]byte, window+len(record))
+	var records [][]byte
+	for n := uint32(oldestFormat); n <= format; n++ {
+		records = append(records, formatRecord(n))
+	}
+	buf := make([]byte, window+len(records[0]))
 	for at := int64(0); at < size; at += window {
 		n, err := file.ReadAt(buf, at) // at the end of the file it is shorter
-		if bytes.Contains(buf[:n], record) {
-			return true
+		for _, record := range records {
+			if bytes.Contains(buf[:n], record) {
+				return true
+			}
 		}
 		if n == 0 && err != nil {
 			return false

@@ -467,23 +467,6 @@ func damage(t testing.TB, path, text string) {
 	require.NoError(t, f.Close())
 }
 
-// The writer finds damage too, before it replaces the record.
-func TestD8_DamageFoundByCommit(t *testing.T) {
-	ctx := context.Background()
-	path := filepath.Join(t.TempDir(), "store.db")
-	db := open(t, path)
-	rev := put(t, db, widget(1), "this value will be damaged")
-	damage(t, path, "this value will be damaged")
-	_, err := db.Commit(ctx, []storage.Op{storage.Put(widget(1), nil, storage.Any)})
-	require.ErrorIs(t, err, storage.ErrClosed)
-	require.NotErrorIs(t, err, storage.ErrUnknownOutcome, "nothing was written")
-	refused(t, path, err, ErrDamaged)
-	current, err := db.Revision(ctx)
-	require.NoError(t, err)
-	require.Equal(t, rev, current)
-	require.NoError(t, db.Close())
-}
-
 // Pages that cannot be read arrive as a signal, which must not end the process.
 func TestD8_CutOffWhileOpen(t *testing.T) {
 	ctx := context.Background()

@@ -9,10 +9,14 @@
 // # The file
 //
 // go.etcd.io/bbolt provides a B+tree in a file with copy-on-write transactions: after a crash the
-// file is in the state after some complete transaction. The tree holds a log. A key of the log is a
-// revision and the number of the change within the commit. Its value is the record: key, value,
+// file is in the state after some complete transaction. The tree holds a log. A key of the log is the
+// revision of a change and its number within the commit. Its value is the record: key, value,
 // time, the position of the key's previous record, and a CRC-32C over all of it. Records are
 // appended and never changed; compaction removes them.
+//
+// A commit of several revisions says in each of its records where it begins and ends. Files from
+// before there were such commits have format 2. Open copies such a file to "<path>.format-2" and
+// raises its format to 3, which older programs refuse to open.
 //
 // A state next to the log holds its totals: the number of records, a sum of their fingerprints, and
 // the newest, the compacted and the reserved revision. Every transaction writes it. The file has no

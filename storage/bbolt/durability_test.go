@@ -353,7 +353,7 @@ func TestRevisionsAreNotReusedAfterFailures(t *testing.T) {
 // A session never runs out of reserved revisions.
 func TestRevisionsStayWithinReservation(t *testing.T) {
 	db, s := openSeam(t)
-	durable := db.Statistics().Revision + reservation
+	durable := db.first - 1 + reservation
 	s.onCommit(func(really commitFunc, tx *bolt.Tx) error {
 		st := stateIn(tx)
 		if st.last > durable {

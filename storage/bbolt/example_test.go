@@ -41,14 +41,12 @@ func Example() {
 	defer func() { _ = store.Close() }()
 	record, _ := store.Get(ctx, key)
 	fmt.Printf("now: %s\n", record.Value)
-	for batch, err := range store.Watch(ctx, storage.ResourcePrefix("example.dev/widgets"), first) {
-		if err != nil {
-			panic(err)
-		}
-		change := batch.Changes[0]
-		fmt.Printf("since the first: %s, before that %s\n", change.Value, change.Prev.Value)
-		break
+	page, err := store.History(ctx, storage.HistoryRequest{Prefix: storage.ResourcePrefix("example.dev/widgets"), After: first, Limit: 1, Prev: true})
+	if err != nil {
+		panic(err)
 	}
+	change := page.Batches[0].Changes[0]
+	fmt.Printf("since the first: %s, before that %s\n", change.Value, change.Prev.Value)
 	// Output:
 	// created again: true
 	// now: green

@@ -129,9 +129,19 @@ func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.format < format {
+		if err := keep(f, path, c.format); err != nil {
+			return nil, fmt.Errorf("cannot copy the file before changing its format: %w", err)
+		}
+	}
 	b, err := openBolt(f, o.mapBytes)
 	if err != nil {
 		return nil, err
+	}
+	if c.format < format {
+		if err := migrate(b); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
 	}
 	if locked.Mode().Perm()&^fileMode != 0 {
 		if err := f.Chmod(fileMode); err != nil {

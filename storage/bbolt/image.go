@@ -32,6 +32,7 @@ type image struct {
 	pages    pageID // how many pages are in use or were once
 	root     pageID // of the tree of buckets
 	seen     []uint64
+	format   uint32 // of the store, once its state has been read
 
 	window []byte // the bytes read last
 	offset int64  // where window starts

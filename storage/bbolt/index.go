@@ -51,6 +51,9 @@ type index struct {
 	// takes them from the front and never searches.
 	garbage []superseded
 	first   int
+
+	// wide is the commits of several revisions above the compacted one, in order.
+	wide []extent
 }
 
 func newIndex() index { return index{keys: ordered.New[*entry]()} }
@@ -128,5 +131,30 @@ func (x *index) dropOldest(e *entry) {
 		e.older = nil
 	default:
 		e.older = e.older[1:]
+	}
+}
+
+// noteExtent records the revisions of the newest commit.
+func (x *index) noteExtent(e extent) {
+	if e.wide() {
+		x.wide = append(x.wide, e)
+	}
+}
+
+// around returns the nearest revisions at or below rev, and at or above it, that are not inside of a
+// commit. A commit is visible as a whole from its last revision on.
+func (x *index) around(rev storage.Revision) (before, end storage.Revision) {
+	i := sort.Search(len(x.wide), func(i int) bool { return x.wide[i].last > rev })
+	if i == len(x.wide) || x.wide[i].first > rev {
+		return rev, rev
+	}
+	return x.wide[i].first - 1, x.wide[i].last
+}
+
+// forget drops the extents of compacted commits.
+func (x *index) forget(compacted storage.Revision) {
+	n := sort.Search(len(x.wide), func(i int) bool { return x.wide[i].last > compacted })
+	if x.wide = x.wide[n:]; len(x.wide) == 0 {
+		x.wide = nil
 	}
 }

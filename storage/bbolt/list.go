@@ -39,7 +39,8 @@ func (db *DB) List(ctx context.Context, r storage.ListRequest) (storage.Page, er
 	return page, nil
 }
 
-// listable returns the revision to list; at 0 it is the current one. The caller holds db.mu.
+// listable returns the revision to list, which is not inside of a commit; at 0 it is the current
+// one. The caller holds db.mu.
 func (db *DB) listable(at storage.Revision) (storage.Revision, error) {
 	switch {
 	case at == 0:
@@ -49,6 +50,7 @@ func (db *DB) listable(at storage.Revision) (storage.Revision, error) {
 	case at < db.compacted:
 		return 0, storage.ErrCompacted
 	}
+	_, at = db.index.around(at)
 	return at, nil
 }
 

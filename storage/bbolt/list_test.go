@@ -10,7 +10,7 @@ import (
 
 func TestListPagesByBytes(t *testing.T) {
 	db := openFast(t, WithLimits(storage.Limits{MaxValueBytes: pageBytes + 1}))
-	require.Equal(t, storage.Limits{MaxValueBytes: pageBytes + 1, MaxOps: 128}, db.Limits())
+	require.Equal(t, storage.Limits{MaxValueBytes: pageBytes + 1, MaxOps: 128, MaxCommitBytes: 64 << 20}, db.Limits())
 	for i, size := range []int{pageBytes / 2, pageBytes / 2, 1, pageBytes + 1, 1} {
 		_, err := db.Commit(t.Context(), []storage.Op{storage.Put(widget(i), make([]byte, size), storage.Any)})
 		require.NoError(t, err)

@@ -41,6 +41,9 @@ func WithLimits(l storage.Limits) Option {
 		if l.MaxValueBytes > 0 {
 			o.limits.MaxValueBytes = min(l.MaxValueBytes, 1<<30)
 		}
+		if l.MaxCommitBytes > 0 {
+			o.limits.MaxCommitBytes = min(l.MaxCommitBytes, 1<<30)
+		}
 		if l.MaxOps > 0 {
 			o.limits.MaxOps = min(l.MaxOps, 4096)
 		}
@@ -51,7 +54,7 @@ func newOptions(opts []Option) options {
 	o := options{
 		now:         time.Now,
 		recentBytes: 4 << 20,
-		limits:      storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128},
+		limits:      storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128, MaxCommitBytes: 64 << 20},
 		disk:        func(d disk) disk { return d },
 		mapBytes:    mapBytes,
 	}

@@ -37,7 +37,7 @@ func (r *request) bytes() int {
 // Limits of one group of requests. They limit the memory and time of a transaction, not the
 // throughput: at these sizes the sync no longer matters.
 const (
-	groupRequests = 1024 // at most reservation
+	groupRequests = 1024
 	groupBytes    = 16 << 20
 )
 
@@ -84,9 +84,10 @@ func (q *queue) take(dst []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	dst = dst[:0]
-	bytes, n := 0, 0
+	bytes, changes, n := 0, 0, 0
 	for _, r := range q.waiting {
-		if len(dst) == groupRequests || bytes > groupBytes {
+		changes += max(1, len(r.ops)) // each may take a revision
+		if len(dst) == groupRequests || bytes > groupBytes || changes > reservation && len(dst) > 0 {
 			break
 		}
 		n++

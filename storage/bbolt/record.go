@@ -12,7 +12,7 @@ import (
 // castagnoli is the polynomial that processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// position is the place of a record in the log: the revision of its commit and the number of the
+// position is the place of a record in the log: the revision of the change and the number of the
 // change within the commit. Revision 0 is not a valid position.
 type position struct {
 	rev storage.Revision
@@ -20,7 +20,7 @@ type position struct {
 }
 
 // positionBytes is the length of a key in the log bucket: revision and op, big endian, so that byte
-// order is commit order.
+// order is the order of changes.
 const positionBytes = 8 + 2
 
 func (p position) appendTo(dst []byte) []byte {
@@ -44,27 +44,36 @@ func parsePosition(key []byte) (position, bool) {
 // position and removed by compaction. Its bytes, numbers big endian:
 //
 //	 0  checksum, CRC-32C over the position and everything after this field
-//	 4  layout, 1
+//	 4  layout: 1 if the commit has one revision, 2 if it has several
 //	 5  flags
 //	 6  op of the previous record of the key
 //	 8  revision of the previous record of the key, 0 when this one creates it
 //	16  time of the commit, nanoseconds since 1970
 //	24  length of the key
-//	26  key, value
+//	26  layout 2 only: how far the first revision of the commit lies below, and the last one above
+//	26 or 30  key, value
 type record struct {
 	pos      position
 	checksum uint32
 	deleted  bool
+	extent   extent
 	prev     position
 	nanos    int64
 	key      []byte
 	value    []byte
 }
 
+// extent is the revisions of a commit, the first and the last one.
+type extent struct{ first, last storage.Revision }
+
+func (e extent) wide() bool { return e.first < e.last }
+
 const (
 	recordLayout  = 1
+	wideLayout    = 2
 	recordDeleted = 1 // the only flag
 	recordHeader  = 26
+	wideHeader    = recordHeader + 4
 )
 
 // appendTo writes everything but the checksum from r.
@@ -74,11 +83,19 @@ func (r *record) appendTo(dst []byte) ([]byte, uint32) {
 	if r.deleted {
 		flags = recordDeleted
 	}
-	dst = append(dst, 0, 0, 0, 0, recordLayout, flags)
+	layout := byte(recordLayout)
+	if r.extent.wide() {
+		layout = wideLayout
+	}
+	dst = append(dst, 0, 0, 0, 0, layout, flags)
 	dst = binary.BigEndian.AppendUint16(dst, r.prev.op)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.prev.rev))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(r.nanos))
 	dst = binary.BigEndian.AppendUint16(dst, uint16(len(r.key)))
+	if layout == wideLayout {
+		dst = binary.BigEndian.AppendUint16(dst, uint16(r.pos.rev-r.extent.first))
+		dst = binary.BigEndian.AppendUint16(dst, uint16(r.extent.last-r.pos.rev))
+	}
 	dst = append(dst, r.key...)
 	dst = append(dst, r.value...)
 	end := len(dst)
@@ -107,10 +124,18 @@ func parseRecord(at, data []byte) (record, error) {
 	if actual := recordChecksum(at, data); actual != sum {
 		return record{}, fmt.Errorf("%w: record %v has checksum %08x, its bytes give %08x", ErrDamaged, pos, sum, actual)
 	}
-	if data[4] != recordLayout || data[5]&^recordDeleted != 0 {
+	keyStart, whole := recordHeader, extent{pos.rev, pos.rev}
+	switch {
+	case data[4] < recordLayout || data[4] > wideLayout || data[5]&^recordDeleted != 0:
 		return record{}, fmt.Errorf("%w: record %v has layout %d and flags %x", ErrNewerFormat, pos, data[4], data[5])
+	case data[4] == wideLayout && len(data) < wideHeader:
+		return record{}, fmt.Errorf("%w: record %v has %d bytes", ErrDamaged, pos, len(data))
+	case data[4] == wideLayout:
+		keyStart = wideHeader
+		whole.first -= storage.Revision(binary.BigEndian.Uint16(data[recordHeader:]))
+		whole.last += storage.Revision(binary.BigEndian.Uint16(data[recordHeader+2:]))
 	}
-	keyEnd := recordHeader + int(binary.BigEndian.Uint16(data[24:]))
+	keyEnd := keyStart + int(binary.BigEndian.Uint16(data[24:]))
 	if keyEnd > len(data) {
 		return record{}, fmt.Errorf("%w: record %v has a key beyond its end", ErrDamaged, pos)
 	}
@@ -118,9 +143,10 @@ func parseRecord(at, data []byte) (record, error) {
 		pos:      pos,
 		checksum: sum,
 		deleted:  data[5]&recordDeleted != 0,
+		extent:   whole,
 		prev:     position{storage.Revision(binary.BigEndian.Uint64(data[8:])), binary.BigEndian.Uint16(data[6:])},
 		nanos:    int64(binary.BigEndian.Uint64(data[16:])),
-		key:      data[recordHeader:keyEnd],
+		key:      data[keyStart:keyEnd],
 		value:    data[keyEnd:],
 	}, nil
 }

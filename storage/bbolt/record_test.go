@@ -39,7 +39,8 @@ func TestParseRecordRefuses(t *testing.T) {
 		"a key of another length": {at[:9], sound, ErrDamaged},
 		"nothing":                 {at, nil, ErrDamaged},
 		"half a header":           {at, sound[:recordHeader-1], ErrDamaged},
-		"another layout":          {at, changed(at, sound, 4, 2), ErrNewerFormat},
+		"another layout":          {at, changed(at, sound, 4, 3), ErrNewerFormat},
+		"half a wide header":      {at, changed(at, sound[:recordHeader+2], 4, 2), ErrDamaged},
 		"another flag":            {at, changed(at, sound, 5, 2), ErrNewerFormat},
 		"a key beyond the end":    {at, changed(at, sound, 24, 1), ErrDamaged},
 	} {
@@ -71,8 +72,13 @@ func TestParseStateRefuses(t *testing.T) {
 	}
 	_, err = parseState(sound.encode()[1:])
 	require.ErrorIs(t, err, ErrDamaged)
-	require.NoError(t, checkFormat(formatRecord(format)))
-	require.ErrorIs(t, checkFormat(formatRecord(1)), ErrOlderFormat)
-	require.ErrorIs(t, checkFormat(formatRecord(0)), ErrDamaged)
-	require.ErrorIs(t, checkFormat(append(formatRecord(format), 0)), ErrDamaged)
+	for n, want := range map[uint32]error{0: ErrDamaged, 1: ErrOlderFormat, 2: nil, 3: nil, 4: ErrNewerFormat} {
+		got, err := parseFormat(formatRecord(n))
+		require.ErrorIs(t, err, want)
+		if want == nil {
+			require.Equal(t, n, got)
+		}
+	}
+	_, err = parseFormat(append(formatRecord(format), 0))
+	require.ErrorIs(t, err, ErrDamaged)
 }

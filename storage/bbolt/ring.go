@@ -24,9 +24,6 @@ func batchBytes(b storage.Batch) int {
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		n += len(c.Key) + len(c.Value)
-		if c.Prev != nil {
-			n += len(c.Prev.Value)
-		}
 	}
 	return n
 }

@@ -18,10 +18,14 @@ const (
 	stateKey   = "state"
 )
 
-// format is the number of the format that this package writes and reads. In format 1, keys lacked
-// the byte that ends a name (see storage.ObjectKey), so lists would find its records and all other
-// reads would miss them.
-const format = 2
+// format is the number of the format that this package writes. In format 2, a commit has one
+// revision; Open makes such a file one of format 3, see migrate. In format 1, keys lacked the byte
+// that ends a name (see storage.ObjectKey), so lists would find its records and all other reads
+// would miss them.
+const (
+	format       = 3
+	oldestFormat = 2 // that this package can read
+)
 
 // formatMagic starts the format record. It tells our file from another program's bbolt file with
 // the same bucket names.
@@ -33,24 +37,26 @@ func formatRecord(number uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// checkFormat returns an error unless this package can read a file with this format record.
-func checkFormat(data []byte) error {
+// parseFormat returns the number in a format record, or an error unless this package can read the
+// file.
+func parseFormat(data []byte) (uint32, error) {
 	const sumAt = len(formatMagic) + 4
 	if len(data) < sumAt+4 || string(data[:len(formatMagic)]) != formatMagic {
-		return fmt.Errorf("%w: it has no format record", ErrForeign)
+		return 0, fmt.Errorf("%w: it has no format record", ErrForeign)
 	}
 	if crc32.Checksum(data[:sumAt], castagnoli) != binary.BigEndian.Uint32(data[sumAt:]) {
-		return fmt.Errorf("%w: the format record has a wrong checksum", ErrDamaged)
+		return 0, fmt.Errorf("%w: the format record has a wrong checksum", ErrDamaged)
 	}
-	switch n := binary.BigEndian.Uint32(data[len(formatMagic):]); {
+	n := binary.BigEndian.Uint32(data[len(formatMagic):])
+	switch {
 	case n > format:
-		return fmt.Errorf("%w: format %d, this program knows %d", ErrNewerFormat, n, format)
-	case n < format && n > 0:
-		return fmt.Errorf("%w: format %d, this program knows %d", ErrOlderFormat, n, format)
-	case n < format || len(data) != sumAt+4:
-		return fmt.Errorf("%w: format %d in %d bytes", ErrDamaged, n, len(data))
+		return 0, fmt.Errorf("%w: format %d, this program knows %d", ErrNewerFormat, n, format)
+	case n < oldestFormat && n > 0:
+		return 0, fmt.Errorf("%w: format %d, this program knows %d", ErrOlderFormat, n, format)
+	case n == 0 || len(data) != sumAt+4:
+		return 0, fmt.Errorf("%w: format %d in %d bytes", ErrDamaged, n, len(data))
 	}
-	return nil
+	return n, nil
 }
 
 // state describes the file. Every transaction rewrites it, so it always matches the log.

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	bolt "go.etcd.io/bbolt"
 
@@ -54,7 +54,7 @@ func same(t testing.TB, want, got story, what string) {
 	// Leave out the values, which would fill the screen.
 	require.Equal(t, [2]storage.Revision{want.current, want.compacted}, [2]storage.Revision{got.current, got.compacted}, what)
 	require.Len(t, got.batches, len(want.batches), what)
-	require.True(t, reflect.DeepEqual(want, got), "another story: %s", what)
+	require.True(t, assert.ObjectsAreEqual(want, got), "another story: %s", what)
 }
 
 func listAll(t testing.TB, db *DB, at storage.Revision) []storage.Record {

@@ -3,27 +3,39 @@ package bbolt
 import (
 	"context"
 	"iter"
-	"time"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/storage"
 )
 
 // A watch walks the commits in its reader's goroutine: the recent ones in memory, older ones in the
-// file. It holds no lock and no transaction while the reader's code runs. Three positions make it
-// exact:
+// file. It holds no lock and no transaction while the reader's code runs. When it has read all of
+// them, it parks: it sleeps until a commit has a matching change, or a request for progress wakes it.
+// Three positions make it exact:
 //
 //	told     what the reader knows: the revision of the last batch or progress
 //	reached  where the walk is: all matches up to here have been yielded
 //	current  where the store is
 //
-// told <= reached <= current. If reached == current > told, it reports progress. If all three are
-// equal, it sleeps until the store moves.
+// told <= reached <= current. A parked watch has reached current, however far that moves, until a
+// change matches. So commits elsewhere cost it nothing, and compaction cannot overtake it. It only
+// has to report progress once somebody has asked for the revision (asked > told).
 type watch struct {
-	db      *DB
-	prefix  string
-	told    storage.Revision
+	db     *DB
+	prefix string
+	wake   chan struct{}    // capacity 1: somebody unparked it
+	told   storage.Revision // changed only by its goroutine, like ready, while it is not parked
+	ready  []storage.Batch  // found, not yet yielded; reused
+
+	// asked is the highest revision that Sync has returned for its prefix: it must reach that. It is
+	// stored with db.mu held, for reading or writing.
+	asked atomic.Uint64
+
+	// Guarded by db.mu. A parked watch's fields need the lock for writing; otherwise its goroutine
+	// changes them.
 	reached storage.Revision
-	ready   []storage.Batch // found, not yet yielded; reused
+	parked  bool
+	slot    int // its place in the index
 }
 
 const (
@@ -37,8 +49,13 @@ const (
 // Watch yields the changes below prefix after a revision; see [storage.Backend].
 func (db *DB) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
 	return func(yield func(storage.Batch, error) bool) {
-		w := &watch{db: db, prefix: prefix, told: after, reached: after}
+		w := &watch{db: db, prefix: prefix, wake: make(chan struct{}, 1), told: after, reached: after}
 		err := w.begin(ctx)
+		if err != nil {
+			yield(storage.Batch{}, err)
+			return
+		}
+		defer w.release()
 		for err == nil {
 			err = w.find(ctx)
 			for _, b := range w.ready {
@@ -55,21 +72,32 @@ func (db *DB) Watch(ctx context.Context, prefix string, after storage.Revision) 
 	}
 }
 
-// begin rejects a watch that starts outside the history.
+// begin registers a watch, or rejects one that starts outside the history. The current revision
+// counts as asked for, so a watch that starts behind it reports progress when it has caught up.
 func (w *watch) begin(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	db := w.db
-	return db.look(func() error {
-		switch {
-		case w.told > db.current:
-			return storage.ErrFutureRevision
-		case w.told < db.compacted:
-			return storage.ErrCompacted
-		}
-		return nil
-	})
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	switch {
+	case db.closing:
+		return storage.ErrClosed
+	case w.told > db.current:
+		return storage.ErrFutureRevision
+	case w.told < db.compacted:
+		return storage.ErrCompacted
+	}
+	w.asked.Store(uint64(db.current))
+	db.watchers.add(w)
+	return nil
+}
+
+func (w *watch) release() {
+	w.db.mu.Lock()
+	defer w.db.mu.Unlock()
+	w.db.watchers.remove(w)
 }
 
 // find fills ready with at least one batch, or returns the error that ends the watch.
@@ -80,64 +108,74 @@ func (w *watch) find(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		news, err := w.walk()
+		caughtUp, err := w.walk()
 		if err != nil || len(w.ready) > 0 {
 			return err
 		}
-		if news == nil {
+		if !caughtUp || !w.park() {
 			continue
 		}
 		select {
-		case <-news:
+		case <-w.wake:
 		case <-w.db.done:
 		case <-ctx.Done():
 		}
 	}
 }
 
-// walk advances by one step. If it has reached current and reported that, it returns the channel
-// that is closed by the next news.
-func (w *watch) walk() (news <-chan struct{}, err error) {
-	news, recent, err := w.walkRecent()
+// walk advances by one step, and reports whether it has reached current.
+func (w *watch) walk() (caughtUp bool, err error) {
+	caughtUp, recent, err := w.walkRecent()
 	if err != nil || recent {
-		return news, err
+		return caughtUp, err
 	}
-	return nil, w.walkFile()
+	return false, w.walkFile()
 }
 
 // walkRecent walks in memory. recent is false if reached is no longer there.
-func (w *watch) walkRecent() (news <-chan struct{}, recent bool, err error) {
+func (w *watch) walkRecent() (caughtUp, recent bool, err error) {
 	db := w.db
 	db.mu.RLock()
 	defer db.mu.RUnlock()
 	if db.closing {
-		return nil, false, storage.ErrClosed
+		return false, false, storage.ErrClosed
 	}
 	batches, ok := db.recent.since(w.reached)
 	if !ok {
-		return nil, false, nil
+		return false, false, nil
 	}
 	more := len(batches) > watchStep
 	if more {
 		batches = batches[:watchStep]
 	}
 	for _, b := range batches {
-		if b = b.Below(w.prefix); len(b.Changes) > 0 {
+		if b = b.Above(w.reached).Below(w.prefix); len(b.Changes) > 0 {
 			w.ready = append(w.ready, b)
 		}
 	}
 	if more {
 		w.reached = batches[watchStep-1].Revision
-		return nil, true, nil
+		return false, true, nil
 	}
 	w.reached = db.current
-	if len(w.ready) > 0 {
-		return nil, true, nil
+	return true, true, nil
+}
+
+// park lets the watch sleep, unless something has happened since the walk or the reader is due
+// progress.
+func (w *watch) park() (parked bool) {
+	db := w.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.closing || w.reached != db.current {
+		return false
 	}
-	if w.told < w.reached {
+	if uint64(w.told) < w.asked.Load() {
 		w.ready = append(w.ready, storage.Batch{Revision: w.reached, Progress: true})
+		return false
 	}
-	return db.news, true, nil
+	db.watchers.park(w)
+	return true
 }
 
 // walkFile reads the next commits from the log.
@@ -150,56 +188,8 @@ func (w *watch) walkFile() error {
 		end = w.db.current
 		return nil
 	}, func(r *reading) (err error) {
-		w.reached, w.ready, err = r.history(w.prefix, w.reached, end, w.ready)
+		w.reached, w.ready, err = r.history(storage.HistoryRequest{Prefix: w.prefix, After: w.reached, Until: end, Limit: historyRecords}, w.ready)
 		return err
 	})
 	return err
-}
-
-// history returns the commits below prefix after one revision up to another, or the first of them,
-// and how far it read. The transaction must have all of them.
-func (r *reading) history(prefix string, after, end storage.Revision, dst []storage.Batch) (storage.Revision, []storage.Batch, error) {
-	previous, err := newReading(r.tx) // r itself must not move
-	if err != nil {
-		return after, dst, err
-	}
-	defer func() { r.touched += previous.touched }()
-	begin := len(dst)
-	reached, records, bytes := after, 0, 0
-	rec, ok, err := r.seek(position{rev: after + 1})
-	for ; err == nil && ok && rec.pos.rev <= end; rec, ok, err = r.next() {
-		if rec.pos.rev != reached && (records >= historyRecords || bytes >= historyBytes) {
-			return reached, dst, nil
-		}
-		reached = rec.pos.rev
-		records++
-		if len(rec.key) < len(prefix) || string(rec.key[:len(prefix)]) != prefix {
-			continue
-		}
-		var c storage.Change
-		if c, err = previous.change(&rec); err != nil {
-			break
-		}
-		bytes += len(c.Value)
-		if n := len(dst); n == begin || dst[n-1].Revision != reached {
-			dst = append(dst, storage.Batch{Revision: reached, Time: time.Unix(0, rec.nanos)})
-		}
-		b := &dst[len(dst)-1]
-		b.Changes = append(b.Changes, c)
-	}
-	if err != nil {
-		return after, dst[:begin], err
-	}
-	return end, dst, nil
-}
-
-// change is a record as a watch sees it, with the record that it replaced.
-func (r *reading) change(rec *record) (storage.Change, error) {
-	c := storage.Change{Key: string(rec.key), Value: clone(rec.value), Deleted: rec.deleted, Revision: rec.pos.rev}
-	if rec.prev.rev == 0 {
-		return c, nil
-	}
-	value, err := r.value(rec.prev, c.Key)
-	c.Prev = &storage.Record{Key: c.Key, Value: value, Revision: rec.prev.rev}
-	return c, err
 }

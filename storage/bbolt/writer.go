@@ -35,9 +35,10 @@ type writer struct {
 	next  storage.Revision // the first revision not yet issued
 
 	group   []*request
-	results []result       // one for each request of group
-	changes []change       // of the group, in order
-	pending map[string]int // the group's newest change of each key
+	places  []storage.Place // of the operations of a commit; reused
+	results []result        // one for each request of group
+	changes []change        // of the group, in order
+	pending map[string]int  // the group's newest change of each key
 	compact storage.Revision
 	doomed  []position // removed from the index, not yet from the file
 	records []byte     // the encoded changes
@@ -61,14 +62,13 @@ type result struct {
 
 // change is one change of a planned commit.
 type change struct {
-	key       string
-	value     []byte
-	version   version
-	prev      version // revision 0: it creates the key
-	prevValue []byte
-	prevKnown bool   // prevValue is from a change in the same group
-	sum       uint32 // of the record
-	end       int    // where the record ends in writer.records
+	key     string
+	value   []byte
+	version version
+	extent  extent  // of its commit
+	prev    version // revision 0: it creates the key
+	sum     uint32  // of the record
+	end     int     // where the record ends in writer.records
 }
 
 // begin starts a session: revisions continue above all earlier ones.
@@ -150,12 +150,17 @@ func (w *writer) planCommit(ops []storage.Op) result {
 			return result{err: &storage.ConflictError{Key: ops[i].Key, Expected: ops[i].Expect, Actual: v.rev}}
 		}
 	}
-	for i := range ops {
-		w.planChange(&ops[i], uint16(len(w.changes)-from))
+	w.places = storage.Places(ops, w.places[:0])
+	for _, p := range w.places {
+		w.planChange(&ops[p.Op], position{w.next + storage.Revision(p.Rank), uint16(len(w.changes) - from)})
 	}
-	if len(w.changes) > from {
-		w.last = w.next
-		w.next++
+	if planned := w.changes[from:]; len(planned) > 0 {
+		whole := extent{w.next, planned[len(planned)-1].version.rev}
+		for i := range planned {
+			planned[i].extent = whole
+		}
+		w.last = whole.last
+		w.next = whole.last + 1
 	}
 	return result{revision: w.last, from: from, to: len(w.changes)}
 }
@@ -173,12 +178,10 @@ func (w *writer) newest(key string) version {
 	return v
 }
 
-func (w *writer) planChange(op *storage.Op, nth uint16) {
-	if op.Type == storage.OpCheck {
-		return
-	}
+// planChange plans the change of an operation that is no check.
+func (w *writer) planChange(op *storage.Op, at position) {
 	c := change{key: op.Key, prev: w.newest(op.Key)}
-	c.version = version{position{w.next, nth}, op.Type == storage.OpDelete}
+	c.version = version{at, op.Type == storage.OpDelete}
 	switch {
 	case !c.version.deleted:
 		if len(op.Value) > 0 { // nil and empty are equal
@@ -186,9 +189,6 @@ func (w *writer) planChange(op *storage.Op, nth uint16) {
 		}
 	case c.prev.rev == 0:
 		return
-	}
-	if i, ok := w.pending[op.Key]; ok {
-		c.prevValue, c.prevKnown = w.changes[i].value, true
 	}
 	w.pending[op.Key] = len(w.changes)
 	w.changes = append(w.changes, c)
@@ -204,9 +204,6 @@ func (w *writer) write() (unknown bool, err error) {
 	unknown, err = w.transact(func(tx *bolt.Tx) error {
 		r, err := newReading(tx)
 		if err != nil {
-			return err
-		}
-		if err := w.readPrevious(r); err != nil {
 			return err
 		}
 		log := r.cursor.Bucket()
@@ -232,27 +229,12 @@ func (w *writer) write() (unknown bool, err error) {
 	return false, nil
 }
 
-// readPrevious finds the records that the changes replace, for watches.
-func (w *writer) readPrevious(r *reading) error {
-	for i := range w.changes {
-		c := &w.changes[i]
-		if c.prev.rev == 0 || c.prevKnown {
-			continue
-		}
-		var err error
-		if c.prevValue, err = r.value(c.prev.position, c.key); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
 	w.records = w.records[:0]
 	for i := range w.changes {
 		c := &w.changes[i]
 		r := record{
-			pos: c.version.position, deleted: c.version.deleted, prev: c.prev.position, nanos: w.nanos,
+			pos: c.version.position, deleted: c.version.deleted, extent: c.extent, prev: c.prev.position, nanos: w.nanos,
 			key: []byte(c.key), value: c.value,
 		}
 		w.records, c.sum = r.appendTo(w.records)
@@ -340,11 +322,20 @@ func (w *writer) publish() {
 	for i := range batches {
 		db.recent.push(batches[i])
 	}
-	db.compacted = w.state.compacted
+	for _, r := range w.results {
+		if r.from < r.to {
+			db.index.noteExtent(w.changes[r.from].extent)
+		}
+	}
+	if db.compacted != w.state.compacted {
+		db.compacted = w.state.compacted
+		db.index.forget(db.compacted)
+	}
 	if db.current != w.state.last {
+		// Wake the watches before current moves: they have received everything up to the previous
+		// revision.
+		db.watchers.wake(w.changes)
 		db.current = w.state.last
-		close(db.news)
-		db.news = make(chan struct{})
 	}
 }
 
@@ -369,9 +360,6 @@ func watched(changes []change) []storage.Change {
 	for i := range changes {
 		c := &changes[i]
 		out[i] = storage.Change{Key: c.key, Value: c.value, Deleted: c.version.deleted, Revision: c.version.rev}
-		if c.prev.rev != 0 {
-			out[i].Prev = &storage.Record{Key: c.key, Value: c.prevValue, Revision: c.prev.rev}
-		}
 	}
 	return out
 }

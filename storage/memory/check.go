@@ -60,16 +60,19 @@ func (db *DB) checkKeys() (versions int, err error) {
 func (db *DB) checkLog(versions int) error {
 	last := db.compacted
 	for _, b := range db.log.batches[db.log.after(db.compacted):] {
-		if b.Revision <= last || b.Revision > db.current || len(b.Changes) == 0 {
+		if b.Revision <= last || b.Revision > db.current || len(b.Changes) == 0 || b.Changes[0].Revision <= last {
 			return fmt.Errorf("the log has revision %d with %d changes after revision %d", b.Revision, len(b.Changes), last)
 		}
 		last = b.Revision
 		for _, c := range b.Changes {
+			if c.Revision > b.Revision {
+				return fmt.Errorf("key %q changed at revision %d, after its commit at %d", c.Key, c.Revision, b.Revision)
+			}
 			h, ok := db.keys.Get(c.Key)
 			if !ok {
 				return fmt.Errorf("key %q changed at revision %d and has no history", c.Key, b.Revision)
 			}
-			if h.at(b.Revision-1) != c.Prev || (h.at(b.Revision) == nil) != c.Deleted || c.Revision != b.Revision {
+			if r := h.at(c.Revision); (r == nil) != c.Deleted || r != nil && r.Revision != c.Revision {
 				return fmt.Errorf("key %q: the log and its history differ at revision %d", c.Key, b.Revision)
 			}
 			versions--

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/ordered"
@@ -14,8 +13,8 @@ import (
 //
 // One lock guards everything. [DB.Check] verifies these invariants, which hold under the lock:
 //
-//  1. compacted <= current, and current is the revision of the newest commit, or the first revision
-//     if there is none.
+//  1. compacted <= current, and current is the last revision of the newest commit, or the first
+//     revision if there is none. Neither lies inside of a commit.
 //  2. log holds every commit above compacted, in order, and perhaps some older ones that trim has
 //     not reached.
 //  3. keys holds each key's newest version at or below compacted, unless that is a deletion, and
@@ -28,10 +27,6 @@ type DB struct {
 	limits storage.Limits
 	done   chan struct{} // closed by Close
 
-	// asked is the highest revision that Revision has returned. Every watch must reach it. It is
-	// stored with mu held, for reading or writing.
-	asked atomic.Uint64
-
 	mu        sync.RWMutex // guards everything below
 	closed    bool
 	current   storage.Revision
@@ -43,9 +38,10 @@ type DB struct {
 }
 
 var (
-	_ storage.Backend  = (*DB)(nil)
-	_ storage.Checker  = (*DB)(nil)
-	_ storage.Resident = (*DB)(nil)
+	_ storage.Backend   = (*DB)(nil)
+	_ storage.Checker   = (*DB)(nil)
+	_ storage.Exclusive = (*DB)(nil)
+	_ storage.Resident  = (*DB)(nil)
 )
 
 // Option adjusts a [DB]. A nil Option is ignored.
@@ -63,8 +59,8 @@ func WithFirstRevision(r storage.Revision) Option {
 	return func(db *DB) { db.current = r }
 }
 
-// WithLimits sets other limits than the default of 4 MiB per value and 128 operations per commit. A
-// field that is not above 0 keeps its default.
+// WithLimits sets other limits than the default of 4 MiB per value, and 128 operations and 64 MiB
+// per commit. A field that is not above 0 keeps its default.
 func WithLimits(l storage.Limits) Option {
 	return func(db *DB) {
 		if l.MaxValueBytes > 0 {
@@ -73,6 +69,9 @@ func WithLimits(l storage.Limits) Option {
 		if l.MaxOps > 0 {
 			db.limits.MaxOps = l.MaxOps
 		}
+		if l.MaxCommitBytes > 0 {
+			db.limits.MaxCommitBytes = l.MaxCommitBytes
+		}
 	}
 }
 
@@ -80,7 +79,7 @@ func WithLimits(l storage.Limits) Option {
 func New(opts ...Option) *DB {
 	db := &DB{
 		now:    time.Now,
-		limits: storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128},
+		limits: storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128, MaxCommitBytes: 64 << 20},
 		done:   make(chan struct{}),
 		keys:   ordered.New[*history](),
 	}
@@ -100,6 +99,9 @@ func New(opts ...Option) *DB {
 // Resident returns true: a record's value is the committed slice itself.
 func (db *DB) Resident() bool { return true }
 
+// Exclusive returns true: the data is in the memory of this process.
+func (db *DB) Exclusive() bool { return true }
+
 // Limits returns the limits set with WithLimits.
 func (db *DB) Limits() storage.Limits { return db.limits }
 
@@ -115,33 +117,45 @@ func (db *DB) Get(ctx context.Context, key string) (storage.Record, error) {
 	}
 	h, _ := db.keys.Get(key)
 	if r := h.newest().record; r != nil {
-		return *r, nil
+		return *r, r.Err
 	}
 	return storage.Record{}, storage.ErrNotFound
 }
 
-// Revision returns the current revision, and makes idle watches at an older one report progress.
+// Revision returns the current revision.
 func (db *DB) Revision(ctx context.Context) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
 	db.mu.RLock()
-	current, closed, behind := db.current, db.closed, db.watchers.behind
-	// A plain comparison is enough: current cannot move while anybody holds the lock.
-	db.asked.Store(uint64(current))
+	defer db.mu.RUnlock()
+	if db.closed {
+		return 0, storage.ErrClosed
+	}
+	return db.current, nil
+}
+
+// Sync returns the current revision, and makes idle watches of the prefix, or below it, report
+// progress if they are at an older one. Other watches cost it nothing.
+func (db *DB) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	db.mu.RLock()
+	current, closed, late := db.current, db.closed, db.watchers.ask(prefix)
 	db.mu.RUnlock()
 	if closed {
 		return 0, storage.ErrClosed
 	}
-	if behind {
+	if late {
 		db.mu.Lock()
-		db.watchers.wakeAll()
+		db.watchers.wakeLate(prefix)
 		db.mu.Unlock()
 	}
 	return current, nil
 }
 
-// Commit applies the operations at one new revision, or none of them.
+// Commit applies the operations, or none of them.
 func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -160,9 +174,13 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 		}
 		histories = append(histories, h)
 	}
-	changes := make([]storage.Change, 0, len(ops))
-	for i := range ops {
-		if c, changed := db.apply(&ops[i], histories[i], db.current+1); changed {
+	var room [8]storage.Place
+	places := storage.Places(ops, room[:0])
+	changes := make([]storage.Change, 0, len(places))
+	last := db.current + 1
+	for _, p := range places {
+		last = db.current + 1 + storage.Revision(p.Rank) // the highest rank comes last
+		if c, changed := db.apply(&ops[p.Op], histories[p.Op], last); changed {
 			changes = append(changes, c)
 		}
 	}
@@ -172,7 +190,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	// Wake the watchers before current moves: they have received everything up to the previous
 	// revision.
 	db.watchers.wake(changes)
-	db.current++
+	db.current = last
 	db.log.append(storage.Batch{Revision: db.current, Changes: changes, Time: db.now()})
 	return db.current, nil
 }
@@ -187,7 +205,7 @@ func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.C
 	h = db.own(op.Key, h)
 	if op.Type == storage.OpDelete {
 		h.append(version{revision: rev})
-		return storage.Change{Key: prev.Key, Deleted: true, Revision: rev, Prev: prev}, true
+		return storage.Change{Key: prev.Key, Deleted: true, Revision: rev}, true
 	}
 	if h == nil {
 		h = &history{}
@@ -195,7 +213,7 @@ func (db *DB) apply(op *storage.Op, h *history, rev storage.Revision) (storage.C
 	}
 	r := &storage.Record{Key: op.Key, Value: op.Value, Revision: rev}
 	h.append(version{revision: rev, record: r})
-	return storage.Change{Key: r.Key, Value: r.Value, Revision: rev, Prev: prev}, true
+	return storage.Change{Key: r.Key, Value: r.Value, Revision: rev}, true
 }
 
 // trimStep is how many commits are trimmed before others get the lock.
@@ -215,6 +233,7 @@ func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 	if at > db.current {
 		return storage.ErrFutureRevision
 	}
+	at, _ = db.log.around(at)
 	db.compacted = max(db.compacted, at)
 	for db.trim() {
 		db.mu.Unlock()

@@ -46,7 +46,7 @@ func TestRule5_ANewStoreBeginsAboveTheRevisionsOfOlderOnes(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	db := New(nil, WithFirstRevision(41), WithNow(func() time.Time { return time.Unix(7, 0) }), WithLimits(storage.Limits{MaxOps: 3}))
-	require.Equal(t, storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 3}, db.Limits())
+	require.Equal(t, storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 3, MaxCommitBytes: 64 << 20}, db.Limits())
 	require.Equal(t, storage.Revision(42), put(t, db, key("a")))
 	for b, err := range db.Watch(t.Context(), "", 41) {
 		require.NoError(t, err)
@@ -140,7 +140,7 @@ func TestCheckNoticesDamage(t *testing.T) {
 		"a record of another key":       func(db *DB, _ *watcher) { h, _ := db.keys.Get(key("a")); h.versions[0].record.Key = "x" },
 		"a key deleted twice":           func(db *DB, _ *watcher) { h, _ := db.keys.Get(key("b")); h.versions[0].record = nil },
 		"a change without history":      func(db *DB, _ *watcher) { db.keys.Delete(key("a")) },
-		"another previous record":       func(db *DB, _ *watcher) { db.log.batches[1].Changes[0].Prev = &storage.Record{} },
+		"a change after its commit":     func(db *DB, _ *watcher) { db.log.batches[1].Changes[0].Revision += 1 },
 		"a commit lost from the log":    func(db *DB, _ *watcher) { db.log.drop(1) },
 		"a commit twice in the log":     func(db *DB, _ *watcher) { db.log.append(db.log.batches[0]) },
 		"an empty commit in the log":    func(db *DB, _ *watcher) { db.log.batches[1].Changes = nil },

@@ -49,13 +49,15 @@ func (db *DB) readable(r *storage.ListRequest) error {
 	switch {
 	case db.closed:
 		return storage.ErrClosed
-	case r.At == 0:
+	case r.At == 0 || r.At == db.current:
 		r.At = db.current
+		return nil
 	case r.At < db.compacted:
 		return storage.ErrCompacted
 	case r.At > db.current:
 		return storage.ErrFutureRevision
 	}
+	_, r.At = db.log.around(r.At)
 	return nil
 }
 

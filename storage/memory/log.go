@@ -37,6 +37,16 @@ func (l *changeLog) after(rev storage.Revision) int {
 	return sort.Search(n, func(i int) bool { return l.batches[i].Revision > rev })
 }
 
+// around returns the nearest revisions at or below rev, and at or above it, that are not inside of a
+// commit. A commit is visible as a whole from its last revision on.
+func (l *changeLog) around(rev storage.Revision) (before, end storage.Revision) {
+	i := l.after(rev)
+	if i == len(l.batches) || l.batches[i].Changes[0].Revision > rev {
+		return rev, rev
+	}
+	return l.batches[i].Changes[0].Revision - 1, l.batches[i].Revision
+}
+
 // drop removes the first n commits. The slice moves forward within its array. When the array is
 // used up, append replaces it by one for the remaining commits.
 func (l *changeLog) drop(n int) {

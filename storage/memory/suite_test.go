@@ -51,6 +51,10 @@ func TestPrefix(t *testing.T) {
 			require.NoError(t, b.Close())
 			return open(shared)
 		},
+		Join: func(_ testing.TB, b storage.Backend) (storage.Backend, error) {
+			shared, _ := storage.As[*memory.DB](b)
+			return open(shared), nil
+		},
 		Seeds: *seeds,
 	})
 }

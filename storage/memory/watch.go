@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/storage"
 )
@@ -28,8 +29,12 @@ type watcher struct {
 	db     *DB
 	prefix string
 	wake   chan struct{}    // capacity 1: somebody unparked it
-	told   storage.Revision // used only by its goroutine, like ready
+	told   storage.Revision // changed only by its goroutine, like ready, while it is not parked
 	ready  []storage.Batch  // found, not yet yielded; reused
+
+	// asked is the highest revision that Sync has returned for its prefix: it must reach that. It is
+	// stored with db.mu held, for reading or writing.
+	asked atomic.Uint64
 
 	// Guarded by db.mu. A parked watcher's fields need the lock for writing; otherwise its
 	// goroutine changes them under a read lock.
@@ -83,8 +88,8 @@ func (db *DB) subscribe(ctx context.Context, prefix string, after storage.Revisi
 	case after < db.compacted:
 		return nil, storage.ErrCompacted
 	}
-	db.asked.Store(uint64(db.current))
 	w := &watcher{db: db, prefix: prefix, wake: make(chan struct{}, 1), told: after, reached: after}
+	w.asked.Store(uint64(db.current))
 	db.watchers.add(w)
 	return w, nil
 }
@@ -134,7 +139,7 @@ func (w *watcher) walk() (more bool, err error) {
 		rest = rest[:watchStep]
 	}
 	for _, b := range rest {
-		if b = b.Below(w.prefix); len(b.Changes) > 0 {
+		if b = b.Above(w.reached).Below(w.prefix); len(b.Changes) > 0 {
 			w.ready = append(w.ready, b)
 		}
 	}
@@ -155,7 +160,7 @@ func (w *watcher) park() (parked bool) {
 	if db.closed || w.reached != db.current {
 		return false
 	}
-	if uint64(w.told) < db.asked.Load() {
+	if uint64(w.told) < w.asked.Load() {
 		w.ready = append(w.ready, storage.Batch{Revision: w.reached, Progress: true})
 		return false
 	}

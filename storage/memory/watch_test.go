@@ -72,7 +72,7 @@ func TestForeignCommitsDoNotWakeAWatch(t *testing.T) {
 	})
 }
 
-func TestAskingForTheRevisionBringsProgressAtOnce(t *testing.T) {
+func TestSyncBringsProgressAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := New()
 		defer func() { require.NoError(t, db.Close()) }()
@@ -82,13 +82,13 @@ func TestAskingForTheRevisionBringsProgressAtOnce(t *testing.T) {
 		rev := put(t, db, key("a"))
 		synctest.Wait()
 		require.Empty(t, r.batches, "nobody asked")
-		_, err := db.Revision(t.Context())
+		_, err := db.Sync(t.Context(), "")
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, r.batches)
 		require.Zero(t, time.Since(begin))
 
-		_, err = db.Revision(t.Context())
+		_, err = db.Sync(t.Context(), "")
 		require.NoError(t, err)
 		time.Sleep(time.Hour)
 		require.Len(t, r.batches, 1, "nothing new, nothing to tell")
@@ -187,12 +187,12 @@ func TestAWatchThatParksBehindIsToldWhenSomebodyAsks(t *testing.T) {
 		_, err := w.walk()
 		require.NoError(t, err)
 		require.True(t, w.park(), "nobody has asked: no need to tell")
-		_, err = db.Revision(t.Context())
+		_, err = db.Sync(t.Context(), "")
 		require.NoError(t, err)
 		require.False(t, w.parked, "woken")
 		require.NoError(t, w.next(t.Context()))
 		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, w.ready)
-		require.False(t, db.watchers.behind, "further questions cost nothing")
+		require.False(t, db.watchers.ask(""), "further questions cost nothing")
 		require.NoError(t, db.Close())
 	})
 }

@@ -1,10 +1,12 @@
 package memory
 
 import (
+	"iter"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/ordered"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -17,17 +19,18 @@ const progressEvery = time.Second
 // DB's lock, held for writing.
 type watchers struct {
 	db     *DB
-	at     map[string][]*watcher // by prefix, cut after its last slash
+	at     map[string][]*watcher  // by prefix, cut after its last slash
+	places *ordered.Map[struct{}] // the keys of at
 	parked int
-	behind bool // some parked watch may have reported less than current
 
-	timer  *time.Timer    // runs while behind
+	timer  *time.Timer    // runs while some parked watch may have reported less than current
 	timers sync.WaitGroup // its goroutine; Close waits for it
 }
 
 func (ws *watchers) init(db *DB) {
 	ws.db = db
 	ws.at = make(map[string][]*watcher)
+	ws.places = ordered.New[struct{}]()
 }
 
 // place returns the index key of a watch. Prefixes end in a slash. A prefix that does not is filed
@@ -36,7 +39,9 @@ func place(prefix string) string { return prefix[:strings.LastIndexByte(prefix, 
 
 func (ws *watchers) add(w *watcher) {
 	p := place(w.prefix)
-	w.slot = len(ws.at[p])
+	if w.slot = len(ws.at[p]); w.slot == 0 {
+		ws.places.Set(p, struct{}{})
+	}
 	ws.at[p] = append(ws.at[p], w)
 }
 
@@ -53,6 +58,7 @@ func (ws *watchers) remove(w *watcher) {
 	list[last] = nil
 	if last == 0 {
 		delete(ws.at, p)
+		ws.places.Delete(p)
 		return
 	}
 	ws.at[p] = list[:last]
@@ -93,14 +99,42 @@ func (ws *watchers) wakeAt(place string) {
 	}
 }
 
-// wakeAll unparks every watch, so that watches that are behind report progress.
-func (ws *watchers) wakeAll() {
-	for _, list := range ws.at {
-		for _, w := range list {
+// below yields the watches of a prefix and those below it.
+func (ws *watchers) below(prefix string) iter.Seq[*watcher] {
+	return func(yield func(*watcher) bool) {
+		for p := range ws.places.Ascend(prefix) {
+			if !strings.HasPrefix(p, prefix) {
+				return
+			}
+			for _, w := range ws.at[p] {
+				if !yield(w) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// ask demands of the watches below a prefix that they tell their readers of the current revision. It
+// reports whether any of them must be woken for that. The lock may be held for reading.
+func (ws *watchers) ask(prefix string) (late bool) {
+	for w := range ws.below(prefix) {
+		// A plain store is enough: current cannot move while anybody holds the lock.
+		w.asked.Store(uint64(ws.db.current))
+		late = late || ws.isLate(w)
+	}
+	return late
+}
+
+func (ws *watchers) isLate(w *watcher) bool { return w.parked && w.told < ws.db.current }
+
+// wakeLate wakes the watches below a prefix that have progress to report.
+func (ws *watchers) wakeLate(prefix string) {
+	for w := range ws.below(prefix) {
+		if ws.isLate(w) {
 			ws.unpark(w)
 		}
 	}
-	ws.behind = false
 }
 
 func (ws *watchers) unpark(w *watcher) {
@@ -115,7 +149,6 @@ func (ws *watchers) unpark(w *watcher) {
 
 // fallBehind records that progress is due, at the latest when the timer fires.
 func (ws *watchers) fallBehind() {
-	ws.behind = true
 	if ws.timer == nil {
 		ws.timers.Add(1)
 		ws.timer = time.AfterFunc(progressEvery, ws.tick)
@@ -128,8 +161,8 @@ func (ws *watchers) tick() {
 	ws.db.mu.Lock()
 	defer ws.db.mu.Unlock()
 	ws.timer = nil
-	ws.db.asked.Store(uint64(ws.db.current))
-	ws.wakeAll()
+	ws.ask("")
+	ws.wakeLate("")
 }
 
 // close stops the timer. If the timer fires already, Close waits for it.

@@ -25,7 +25,7 @@ func commitCases() []testCase {
 		{"a deleted key can be created again", recreate},
 		{"a check guards a commit and writes nothing", checkGuards},
 		{"a commit of checks alone takes no revision", checksAlone},
-		{"all operations of a commit happen at one revision", atomicSuccess},
+		{"operations on different resources happen at one revision", atomicSuccess},
 		{"one failed expectation anywhere writes nothing", atomicFailure},
 		{"a conflict names the first failing operation", firstConflict},
 		{"a commit has as many operations as the limits say", mostOperations},

@@ -109,9 +109,8 @@ func compactNow(s *scene) {
 	}
 	f := s.follow("", last)
 	next := s.put(widget("0"), "next")
-	batches := f.until(next)
-	require.Len(s, batches, 1)
-	require.NotNil(s, batches[0].Changes[0].Prev)
+	require.Len(s, f.until(next), 1)
+	require.NotNil(s, s.change("", last, next).Prev)
 }
 
 func compactDropsDeleted(s *scene) {

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 func (h Harness) cases() []testCase {
 	var all []testCase
 	all = append(all, commitCases()...)
+	all = append(all, wideCases()...)
 	all = append(all, revisionCases()...)
 	all = append(all, listCases()...)
 	all = append(all, watchCases()...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"sort"
 	"strings"
 	"testing"
 
@@ -215,17 +216,22 @@ func (h *history) anyExpect(key string, t storage.OpType) storage.Expect {
 	return e
 }
 
-// anyOps returns a commit that Store accepts: distinct keys, at most one change per resource.
+// anyOps returns a commit that Store accepts: distinct keys, and no delete that may find nothing
+// beside another change of its resource.
 func (h *history) anyOps() []storage.Op {
 	n := 1
 	if h.random.IntN(3) == 0 {
-		n += h.random.IntN(4)
+		n += h.random.IntN(6)
 	}
 	n = min(n, h.Limits().MaxOps)
 	var ops []storage.Op
-	keys, resources := map[string]bool{}, map[string]bool{}
+	keys := map[string]bool{}
+	near, nearby := h.random.IntN(len(h.keys)), h.random.IntN(2) == 0
 	for len(ops) < n {
 		op := storage.Op{Key: h.anyKey(), Type: storage.OpPut}
+		if nearby { // most of them of one resource
+			op.Key = h.keys[(near+h.random.IntN(8))%len(h.keys)]
+		}
 		switch h.random.IntN(6) {
 		case 0, 1:
 			op.Type = storage.OpDelete
@@ -235,14 +241,17 @@ func (h *history) anyOps() []storage.Op {
 			op.Value = h.anyValue()
 		}
 		op.Expect = h.anyExpect(op.Key, op.Type)
-		storageName, _, _, object := storage.SplitObjectKey(op.Key)
-		if keys[op.Key] || op.Type != storage.OpCheck && object && resources[storageName] {
+		if keys[op.Key] {
 			n-- // skip it, so that this loop ends
 			continue
 		}
 		keys[op.Key] = true
-		resources[storageName] = resources[storageName] || op.Type != storage.OpCheck
 		ops = append(ops, op)
+	}
+	for i := range ops {
+		if ops[i].Type == storage.OpDelete && ops[i].Expect == storage.Any && len(ops) > 1 {
+			ops[i].Type = storage.OpPut
+		}
 	}
 	return ops
 }
@@ -259,14 +268,14 @@ func (h *history) anyCommit() {
 		return
 	}
 	h.must(err)
-	changes := h.model.changes(ops)
+	changes := h.model.changes(ops, rev)
 	if len(changes) == 0 {
 		if rev != h.model.current {
 			h.failf("a commit without changes answered %d", rev)
 		}
 		return
 	}
-	if rev <= h.model.current {
+	if changes[0].Revision <= h.model.current {
 		h.failf("the commit took revision %d", rev)
 	}
 	h.model.commit(rev, changes)
@@ -307,6 +316,9 @@ func (h *history) anyList() {
 	}
 	h.must(err)
 	h.must(checkPage(r, p))
+	if _, r.At = h.model.around(r.At); p.Revision != r.At {
+		h.failf("the page is at revision %d, want %d", p.Revision, r.At)
+	}
 	want := h.model.list(r.Prefix, r.After, r.At)
 	if len(p.Records) > len(want) || p.More != (len(p.Records) < len(want)) {
 		h.failf("the page has %d records of %d and says more: %v", len(p.Records), len(want), p.More)
@@ -349,8 +361,27 @@ func (h *history) sameBatch(got storage.Batch, want modelCommit) {
 	}
 }
 
-func (h *history) anyCompact() {
+// anyCompactable returns a revision that the store has given out, or a future one. Those between
+// commits mean the same as the commit before them, and a store may not tell them apart.
+func (h *history) anyCompactable() storage.Revision {
 	at := h.anyRevision()
+	if at > h.model.current {
+		return at
+	}
+	commits := h.model.commits
+	i := sort.Search(len(commits), func(i int) bool { return commits[i].revision > at })
+	before := h.model.first
+	if i > 0 {
+		before = commits[i-1].revision
+	}
+	if i < len(commits) && commits[i].changes[0].Revision == before+1 {
+		return at // perhaps inside of a commit, which then stands for the one before
+	}
+	return before
+}
+
+func (h *history) anyCompact() {
+	at := h.anyCompactable()
 	h.note("compact at %d", at)
 	err := h.Compact(h.ctx, at)
 	if at > h.model.current {
@@ -360,6 +391,7 @@ func (h *history) anyCompact() {
 		return
 	}
 	h.must(err)
+	at, _ = h.model.around(at)
 	h.model.compacted = max(h.model.compacted, at)
 }
 
@@ -451,11 +483,15 @@ func (h *history) readOn(i, batches int) {
 func (h *history) took(w *randomWatch, batch storage.Batch) {
 	h.Helper()
 	want := h.model.watch(w.order.prefix, w.order.told)
+	for i := range want {
+		want[i].changes = changesWithoutPrevious(want[i].changes)
+	}
+	batch.Changes = changesWithoutPrevious(batch.Changes)
 	h.must(w.order.accept(batch))
 	switch {
 	case batch.Revision > h.model.current:
 		h.failf("watch %q gave the future revision %d", w.order.prefix, batch.Revision)
-	case batch.Progress && len(want) > 0 && batch.Revision >= want[0].revision:
+	case batch.Progress && len(want) > 0 && batch.Revision >= want[0].changes[0].Revision:
 		h.failf("watch %q: progress %d passes over revision %d", w.order.prefix, batch.Revision, want[0].revision)
 	case !batch.Progress && len(want) == 0:
 		h.failf("watch %q gave revision %d, nothing was due", w.order.prefix, batch.Revision)

@@ -11,6 +11,7 @@ import (
 // model is the simplest form of the contract. It keeps every version of every key forever and
 // answers every question by looking at all of them.
 type model struct {
+	first     storage.Revision
 	current   storage.Revision
 	compacted storage.Revision
 	versions  map[string][]storage.Change
@@ -18,12 +19,12 @@ type model struct {
 }
 
 type modelCommit struct {
-	revision storage.Revision
+	revision storage.Revision // the last one
 	changes  []storage.Change
 }
 
 func newModel(first storage.Revision) *model {
-	return &model{current: first, compacted: first, versions: map[string][]storage.Change{}}
+	return &model{first: first, current: first, compacted: first, versions: map[string][]storage.Change{}}
 }
 
 // at returns the record of a key at a revision, or nil if there is none.
@@ -57,29 +58,45 @@ func (m *model) conflict(ops []storage.Op) *storage.ConflictError {
 	return nil
 }
 
-// changes returns the changes of a commit, without a revision.
-func (m *model) changes(ops []storage.Op) []storage.Change {
+// changes returns the changes of a commit that was acknowledged with a revision, in their order.
+func (m *model) changes(ops []storage.Op, last storage.Revision) []storage.Change {
 	var changes []storage.Change
-	for _, op := range ops {
-		prev := m.at(op.Key, m.current)
+	for i, op := range ops {
+		c := storage.Change{Key: op.Key, Revision: storage.RevisionOf(ops, i, last), Prev: m.at(op.Key, m.current)}
 		switch {
 		case op.Type == storage.OpPut:
-			changes = append(changes, storage.Change{Key: op.Key, Value: op.Value, Prev: prev})
-		case op.Type == storage.OpDelete && prev != nil:
-			changes = append(changes, storage.Change{Key: op.Key, Deleted: true, Prev: prev})
+			c.Value = op.Value
+		case op.Type == storage.OpDelete && c.Prev != nil:
+			c.Deleted = true
+		default:
+			continue
 		}
+		changes = append(changes, c)
 	}
+	slices.SortFunc(changes, func(a, b storage.Change) int {
+		return cmp.Or(cmp.Compare(a.Revision, b.Revision), strings.Compare(a.Key, b.Key))
+	})
 	return changes
 }
 
-// commit applies changes at the revision that the backend assigned.
-func (m *model) commit(rev storage.Revision, changes []storage.Change) {
-	for i := range changes {
-		changes[i].Revision = rev
-		m.versions[changes[i].Key] = append(m.versions[changes[i].Key], changes[i])
+// commit applies changes at the revisions that the backend assigned.
+func (m *model) commit(last storage.Revision, changes []storage.Change) {
+	for _, c := range changes {
+		m.versions[c.Key] = append(m.versions[c.Key], c)
 	}
-	m.commits = append(m.commits, modelCommit{rev, changes})
-	m.current = rev
+	m.commits = append(m.commits, modelCommit{last, changes})
+	m.current = last
+}
+
+// around returns the nearest revisions at or below rev, and at or above it, that are not inside of a
+// commit.
+func (m *model) around(rev storage.Revision) (before, end storage.Revision) {
+	for _, c := range m.commits {
+		if c.changes[0].Revision <= rev && rev < c.revision {
+			return c.changes[0].Revision - 1, c.revision
+		}
+	}
+	return rev, rev
 }
 
 // list returns everything below a prefix and after a key at a revision.
@@ -105,7 +122,7 @@ func (m *model) watch(prefix string, after storage.Revision) []modelCommit {
 	for _, c := range m.commits[first:] {
 		var changes []storage.Change
 		for _, change := range c.changes {
-			if strings.HasPrefix(change.Key, prefix) {
+			if strings.HasPrefix(change.Key, prefix) && change.Revision > after {
 				changes = append(changes, change)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,21 +46,18 @@ func compactionFaults() []fault {
 				compacted.Store(max(compacted.Load(), uint64(at)))
 				return m.Backend.Compact(ctx, at)
 			}
-			m.watch = func(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
-				return func(yield func(storage.Batch, error) bool) {
-					for b, err := range m.Backend.Watch(ctx, prefix, after) {
-						changes := append([]storage.Change(nil), b.Changes...)
-						for i, c := range changes {
-							if c.Prev != nil && uint64(c.Prev.Revision) <= compacted.Load() {
-								changes[i].Prev = nil
-							}
-						}
-						b.Changes = changes
-						if !yield(b, err) {
-							return
+			m.history = func(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error) {
+				p, err := m.Backend.History(ctx, r)
+				for i, b := range p.Batches {
+					changes := slices.Clone(b.Changes)
+					for j, c := range changes {
+						if c.Prev != nil && uint64(c.Prev.Revision) <= compacted.Load() {
+							changes[j].Prev = nil
 						}
 					}
+					p.Batches[i].Changes = changes
 				}
+				return p, err
 			}
 		})},
 		{"compacting again fails", []string{"compacting the same or older again does nothing"}, in(func(m *mutant) {
@@ -353,7 +351,13 @@ func crashingFaults() []fault {
 				return storage.Prefix(memory.New(memory.WithFirstRevision(rev+1)), "here")
 			}}
 		}},
-		{"two processes have a store each", []string{"data that is opened twice is one store, or the second opening is refused"}, func() Harness {
+		{"two processes have a store each", []string{
+			"data that is opened twice is one store, or the second opening is refused",
+			"a second handle sees each commit at once, everywhere",
+			"a watch of one handle gives the commits of both in order",
+			"compaction through one handle holds for both",
+			"of writers on two handles exactly one wins, and calls are linearizable",
+		}, func() Harness {
 			return Harness{Open: open, Join: func(testing.TB, storage.Backend) (storage.Backend, error) { return memory.New(), nil }}
 		}},
 	}

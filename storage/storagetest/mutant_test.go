@@ -25,6 +25,7 @@ type mutant struct {
 	list     func(ctx context.Context, r storage.ListRequest) (storage.Page, error)
 	commit   func(ctx context.Context, ops []storage.Op) (storage.Revision, error)
 	watch    func(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error]
+	history  func(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error)
 	revision func(ctx context.Context) (storage.Revision, error)
 	compact  func(ctx context.Context, at storage.Revision) error
 	close    func() error
@@ -58,11 +59,25 @@ func (m *mutant) Watch(ctx context.Context, prefix string, after storage.Revisio
 	return m.Backend.Watch(ctx, prefix, after)
 }
 
+func (m *mutant) History(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error) {
+	if m.history != nil {
+		return m.history(ctx, r)
+	}
+	return m.Backend.History(ctx, r)
+}
+
 func (m *mutant) Revision(ctx context.Context) (storage.Revision, error) {
 	if m.revision != nil {
 		return m.revision(ctx)
 	}
 	return m.Backend.Revision(ctx)
+}
+
+func (m *mutant) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
+	if m.revision != nil {
+		return m.revision(ctx)
+	}
+	return m.Backend.Sync(ctx, prefix)
 }
 
 func (m *mutant) Compact(ctx context.Context, at storage.Revision) error {
@@ -124,6 +139,19 @@ func withBatches(alter func() func(storage.Batch) []storage.Batch) func() Harnes
 					}
 				}
 			}
+		}
+	})
+}
+
+// withHistory changes the pages of histories.
+func withHistory(alter func(p *storage.HistoryPage)) func() Harness {
+	return in(func(m *mutant) {
+		m.history = func(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error) {
+			p, err := m.Backend.History(ctx, r)
+			if err == nil {
+				alter(&p)
+			}
+			return p, err
 		}
 	})
 }
@@ -199,7 +227,7 @@ func TestCheckInvariantsNoticesFaults(t *testing.T) {
 const randomHistory = "a random history answers as a plain map does, seed 1"
 
 func faults() []fault {
-	return slices.Concat(commitFaults(), revisionFaults(), listFaults(), watchFaults(), compactionFaults(), contextFaults(), closingFaults(), concurrencyFaults(), reopeningFaults(), crashingFaults())
+	return slices.Concat(commitFaults(), wideFaults(), revisionFaults(), listFaults(), watchFaults(), compactionFaults(), contextFaults(), closingFaults(), concurrencyFaults(), reopeningFaults(), crashingFaults())
 }
 
 func commitFaults() []fault {
@@ -207,7 +235,7 @@ func commitFaults() []fault {
 		{"a put ignores that the key should be absent", []string{"put expecting absent creates once", randomHistory}, withCommit(func(ops []storage.Op) []storage.Op {
 			return expecting(ops, storage.OpPut, func(e storage.Expect) bool { return e == storage.Absent }, storage.Any)
 		})},
-		{"a put ignores the revision expected", []string{"put expecting a revision replaces that record and no other", "all operations of a commit happen at one revision", randomHistory}[:1], withCommit(func(ops []storage.Op) []storage.Op {
+		{"a put ignores the revision expected", []string{"put expecting a revision replaces that record and no other", "operations on different resources happen at one revision", randomHistory}[:1], withCommit(func(ops []storage.Op) []storage.Op {
 			return expecting(ops, storage.OpPut, func(e storage.Expect) bool { return e != storage.Absent }, storage.Any)
 		})},
 		{"a put only creates", []string{"put expecting any creates and replaces"}, withCommit(func(ops []storage.Op) []storage.Op {
@@ -257,7 +285,7 @@ func commitFaults() []fault {
 			}
 			return ops
 		})},
-		{"a commit is made operation by operation", []string{"all operations of a commit happen at one revision", "one failed expectation anywhere writes nothing", "a commit whose context ends happens whole or not at all", "lists beside concurrent writers never show half a commit"}, in(oneByOne)},
+		{"a commit is made operation by operation", []string{"operations on different resources happen at one revision", "one failed expectation anywhere writes nothing", "a commit whose context ends happens whole or not at all", "lists beside concurrent writers never show half a commit"}, in(oneByOne)},
 		{"the last conflict is named", []string{"a conflict names the first failing operation"}, withCommit(func(ops []storage.Op) []storage.Op {
 			slices.Reverse(ops)
 			return ops
@@ -521,13 +549,15 @@ func batchFaults() []fault {
 				return pair
 			}
 		})},
-		{"changes forget their previous record", []string{"every change names the record it replaced", "a caught-up watch outlives compaction of what it saw"}, withBatches(always(func(b storage.Batch) []storage.Batch {
-			b.Changes = slices.Clone(b.Changes)
-			for i := range b.Changes {
-				b.Changes[i].Prev = nil
-			}
-			return same(b)
-		}))},
+		{"changes forget their previous record", []string{"every change names the record it replaced", "a caught-up watch outlives compaction of what it saw"}, withHistory(func(p *storage.HistoryPage) {
+			p.Batches = withoutPrevious(p.Batches)
+		})},
+		{"a history loses batches", []string{"a watch can resume after every revision", randomHistory}, withHistory(func(p *storage.HistoryPage) {
+			p.Batches = p.Batches[:len(p.Batches)/2]
+		})},
+		{"a full page of history promises no more", []string{"strange keys are told apart by every call", randomHistory}, withHistory(func(p *storage.HistoryPage) {
+			p.More = false
+		})},
 		{"a batch has one change only", []string{"a batch has the part of a commit that lies below the prefix"}, withBatches(always(func(b storage.Batch) []storage.Batch {
 			b.Changes = b.Changes[:min(1, len(b.Changes))]
 			return same(b)
@@ -538,6 +568,17 @@ func batchFaults() []fault {
 			}
 			return same(b)
 		}))},
+		{"progress is for watches of everything", []string{"a watch below the prefix of a Sync reaches it"}, in(func(m *mutant) {
+			m.watch = func(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
+				return func(yield func(storage.Batch, error) bool) {
+					for b, err := range m.Backend.Watch(ctx, prefix, after) {
+						if (!b.Progress || prefix == "") && !yield(b, err) {
+							return
+						}
+					}
+				}
+			}
+		})},
 		{"progress runs ahead of changes", []string{"progress never runs ahead of changes", randomHistory}, withBatches(always(func(b storage.Batch) []storage.Batch {
 			return []storage.Batch{{Revision: b.Revision, Progress: true}, b}
 		}))},

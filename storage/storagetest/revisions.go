@@ -27,6 +27,7 @@ func freshStore(s *scene) {
 	s.listFails("", rev+1, storage.ErrFutureRevision)
 	require.Positive(s, s.Limits().MaxOps)
 	require.Positive(s, s.Limits().MaxValueBytes)
+	require.GreaterOrEqual(s, s.Limits().MaxCommitBytes, s.Limits().MaxValueBytes, "a value is part of a commit")
 }
 
 func revisionsIncrease(s *scene) {

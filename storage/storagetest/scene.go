@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -116,7 +117,7 @@ func (s *scene) conflict(want storage.ConflictError, ops ...storage.Op) {
 
 func (s *scene) current() storage.Revision {
 	s.Helper()
-	rev, err := s.Revision(s.ctx)
+	rev, err := s.Sync(s.ctx, "")
 	require.NoError(s, err)
 	require.NotZero(s, rev, "the current revision")
 	return rev
@@ -170,7 +171,7 @@ func listAll(ctx context.Context, b storage.Backend, prefix string, at storage.R
 // checkPage checks what holds for every page.
 func checkPage(r storage.ListRequest, p storage.Page) error {
 	switch {
-	case p.Revision == 0 || r.At != 0 && p.Revision != r.At:
+	case p.Revision == 0 || p.Revision < r.At:
 		return fmt.Errorf("the page says it is at revision %d", p.Revision)
 	case len(p.Records) > r.Limit:
 		return fmt.Errorf("the page has %d records", len(p.Records))
@@ -193,7 +194,7 @@ func checkPage(r storage.ListRequest, p storage.Page) error {
 }
 
 // collect reads a watch from after until it has reached to, and returns its batches without
-// progress.
+// progress, with the previous records that the history of the same commits has.
 func (s *scene) collect(prefix string, after, to storage.Revision) []storage.Batch {
 	s.Helper()
 	batches, err := collect(s.ctx, s.Backend, prefix, after, to)
@@ -202,10 +203,25 @@ func (s *scene) collect(prefix string, after, to storage.Revision) []storage.Bat
 }
 
 func collect(ctx context.Context, b storage.Backend, prefix string, after, to storage.Revision) ([]storage.Batch, error) {
+	watched, err := collectWatch(ctx, b, prefix, after, to)
+	if err != nil {
+		return watched, err
+	}
+	past, err := collectHistory(ctx, b, prefix, after, to)
+	if err != nil {
+		return nil, err
+	}
+	if err := sameBatches(watched, withoutPrevious(past)); err != nil {
+		return nil, fmt.Errorf("history of %q after %d until %d against a watch: %w", prefix, after, to, err)
+	}
+	return past, nil
+}
+
+func collectWatch(ctx context.Context, b storage.Backend, prefix string, after, to storage.Revision) ([]storage.Batch, error) {
 	if after >= to {
 		return nil, nil
 	}
-	if _, err := b.Revision(ctx); err != nil { // watches must reach its answer
+	if _, err := b.Sync(ctx, prefix); err != nil { // watches must reach its answer
 		return nil, err
 	}
 	var batches []storage.Batch
@@ -217,14 +233,62 @@ func collect(ctx context.Context, b storage.Backend, prefix string, after, to st
 		if err := order.accept(batch); err != nil {
 			return batches, err
 		}
-		if !batch.Progress {
+		if !batch.Progress && batch.Revision <= to {
 			batches = append(batches, batch)
 		}
 		if order.told >= to {
-			return batches, nil
+			return withoutPrevious(batches), nil
 		}
 	}
 	return batches, fmt.Errorf("watch %q after %d ended without an error", prefix, after)
+}
+
+// historyLimit makes pages small enough for most histories to have several.
+const historyLimit = 20
+
+// collectHistory reads the same as collectWatch from History, with previous records.
+func collectHistory(ctx context.Context, b storage.Backend, prefix string, after, to storage.Revision) ([]storage.Batch, error) {
+	if after >= to {
+		return nil, nil
+	}
+	var batches []storage.Batch
+	order := watchOrder{prefix: prefix, told: after}
+	for r := (storage.HistoryRequest{Prefix: prefix, After: after, Until: to, Limit: historyLimit, Prev: true}); ; {
+		p, err := b.History(ctx, r)
+		if err != nil {
+			return nil, fmt.Errorf("history %+v: %w", r, err)
+		}
+		for _, batch := range p.Batches {
+			if err := order.acceptPast(batch); err != nil {
+				return nil, err
+			}
+		}
+		if p.Revision < order.told || p.More != (p.Revision < to) || p.More && p.Revision == r.After {
+			return nil, fmt.Errorf("history %+v reached %d, its last batch is %d, more: %v", r, p.Revision, order.told, p.More)
+		}
+		batches = append(batches, p.Batches...)
+		if r.After = p.Revision; !p.More {
+			return batches, nil
+		}
+	}
+}
+
+// withoutPrevious returns the batches as a watch has them, which may or may not have previous records.
+func withoutPrevious(batches []storage.Batch) []storage.Batch {
+	var plain []storage.Batch
+	for _, b := range batches {
+		b.Changes = changesWithoutPrevious(b.Changes)
+		plain = append(plain, b)
+	}
+	return plain
+}
+
+func changesWithoutPrevious(changes []storage.Change) []storage.Change {
+	changes = slices.Clone(changes)
+	for i := range changes {
+		changes[i].Prev = nil
+	}
+	return changes
 }
 
 // change requires that a watch has a single change between after and until.
@@ -273,32 +337,48 @@ func (o *watchOrder) accept(b storage.Batch) error {
 	if b.Revision <= told {
 		return fmt.Errorf("watch %q: revision %d after revision %d", o.prefix, b.Revision, told)
 	}
-	if len(b.Changes) == 0 || b.Time.IsZero() {
-		return fmt.Errorf("watch %q: revision %d with %d changes at time %v", o.prefix, b.Revision, len(b.Changes), b.Time)
+	if len(b.Changes) == 0 {
+		return fmt.Errorf("watch %q: revision %d without changes", o.prefix, b.Revision)
 	}
 	seen := map[string]bool{}
-	for _, c := range b.Changes {
-		if err := o.acceptChange(b.Revision, c); err != nil {
+	for i, c := range b.Changes {
+		if err := o.acceptChange(told, b.Revision, c); err != nil {
 			return err
 		}
 		if seen[c.Key] {
 			return fmt.Errorf("watch %q: key %q twice in revision %d", o.prefix, c.Key, b.Revision)
 		}
 		seen[c.Key] = true
+		if before := b.Changes[max(0, i-1)]; i > 0 && (c.Revision < before.Revision || c.Revision == before.Revision && c.Key < before.Key) {
+			return fmt.Errorf("watch %q: in the batch of %d, key %q at %d comes after %q at %d", o.prefix, b.Revision, c.Key, c.Revision, before.Key, before.Revision)
+		}
 	}
 	return nil
 }
 
-func (o *watchOrder) acceptChange(rev storage.Revision, c storage.Change) error {
+// acceptPast takes the next batch of a history, which has previous records.
+func (o *watchOrder) acceptPast(b storage.Batch) error {
+	if b.Progress {
+		return fmt.Errorf("history %q has progress at %d", o.prefix, b.Revision)
+	}
+	for _, c := range b.Changes {
+		if c.Deleted && c.Prev == nil {
+			return fmt.Errorf("history %q: deletion of %q at %d has no previous record", o.prefix, c.Key, b.Revision)
+		}
+	}
+	return o.accept(b)
+}
+
+func (o *watchOrder) acceptChange(told, last storage.Revision, c storage.Change) error {
 	switch {
 	case !(storage.ListRequest{Prefix: o.prefix}).Includes(c.Key):
 		return fmt.Errorf("watch %q got key %q", o.prefix, c.Key)
-	case c.Revision != rev:
-		return fmt.Errorf("watch %q: key %q has revision %d in the batch of %d", o.prefix, c.Key, c.Revision, rev)
-	case c.Deleted && (len(c.Value) > 0 || c.Prev == nil):
-		return fmt.Errorf("watch %q: deletion of %q at %d has a value or no previous record", o.prefix, c.Key, rev)
-	case c.Prev != nil && (c.Prev.Key != c.Key || c.Prev.Revision == 0 || c.Prev.Revision >= rev):
-		return fmt.Errorf("watch %q: key %q at %d has previous record %q of revision %d", o.prefix, c.Key, rev, c.Prev.Key, c.Prev.Revision)
+	case c.Revision <= told || c.Revision > last:
+		return fmt.Errorf("watch %q: key %q has revision %d in the batch of %d after %d", o.prefix, c.Key, c.Revision, last, told)
+	case c.Deleted && len(c.Value) > 0:
+		return fmt.Errorf("watch %q: deletion of %q at %d has a value", o.prefix, c.Key, c.Revision)
+	case c.Prev != nil && (c.Prev.Key != c.Key || c.Prev.Revision == 0 || c.Prev.Revision >= c.Revision):
+		return fmt.Errorf("watch %q: key %q at %d has previous record %q of revision %d", o.prefix, c.Key, c.Revision, c.Prev.Key, c.Prev.Revision)
 	}
 	return nil
 }

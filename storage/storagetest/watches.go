@@ -18,6 +18,7 @@ func watchCases() []testCase {
 		{"a batch has the part of a commit that lies below the prefix", watchPartOfCommit},
 		{"a watch after a future revision is refused", watchFuture},
 		{"foreign commits reach a sleeping watch as progress", watchForeignProgress},
+		{"a watch below the prefix of a Sync reaches it", watchSynced},
 		{"a watch that begins behind foreign commits reports progress", watchBeginsBehind},
 		{"a caught-up watch outlives compaction of what it saw", watchOutlivesCompaction},
 		{"each range of a watch begins anew", watchAnew},
@@ -152,6 +153,20 @@ func watchForeignProgress(s *scene) {
 	require.Equal(s, []storage.Revision{mine}, revisionsOf(f.until(mine)))
 }
 
+func watchSynced(s *scene) {
+	start := s.current()
+	idle := s.follow(storage.NamespacePrefix("widgets", "none"), start)
+	for _, prefix := range []string{storage.NamespacePrefix("widgets", "none"), storage.ResourcePrefix("widgets"), storage.ObjectRoot, ""} {
+		last := s.put(gadget("foreign"), "x")
+		rev, err := s.Sync(s.ctx, prefix)
+		require.NoError(s, err)
+		require.Equal(s, last, rev)
+		for idle.order.told < rev { // without a Sync of another prefix
+			require.True(s, idle.next().Progress)
+		}
+	}
+}
+
 func watchBeginsBehind(s *scene) {
 	start := s.current()
 	s.put(widget("a"), "x")
@@ -168,16 +183,16 @@ func watchBeginsBehind(s *scene) {
 func watchOutlivesCompaction(s *scene) {
 	f := s.follow(storage.ResourcePrefix("widgets"), s.current())
 	s.put(widget("a"), "one")
+	var last storage.Revision
 	for range 3 {
-		last := s.put(gadget("foreign"), "x")
+		last = s.put(gadget("foreign"), "x")
 		f.until(last)
 		require.NoError(s, s.Compact(s.ctx, last))
 		s.put(gadget("foreign"), "y")
 	}
 	rev := s.put(widget("a"), "two")
-	batches := f.until(rev)
-	require.Equal(s, []storage.Revision{rev}, revisionsOf(batches))
-	require.Equal(s, "one", string(batches[0].Changes[0].Prev.Value))
+	require.Equal(s, []storage.Revision{rev}, revisionsOf(f.until(rev)))
+	require.Equal(s, "one", string(s.change(storage.ResourcePrefix("widgets"), last, rev).Prev.Value))
 }
 
 func watchAnew(s *scene) {
