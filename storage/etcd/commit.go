@@ -1,0 +1,278 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/kindwright/kindwright/storage"
+)
+
+// Commit applies all operations in one transaction of etcd.
+//
+// A lost answer leaves open whether the transaction happened. If a change expects a revision, it is
+// sent again, since both cannot succeed; see the comment of settle. If none does, the answer is
+// ErrUnknownOutcome.
+func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	ctx, cancel, err := db.begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer cancel()
+	c := newCommit(db, ops)
+	if c.comparisons() > perCommit {
+		if err := c.verify(ctx); err != nil {
+			return 0, db.translate(ctx, err)
+		}
+	}
+	for p := newPauses(); ; {
+		rev, err := c.try(ctx, p.limit)
+		switch {
+		case err == nil:
+			return rev, nil
+		case errors.Is(err, errAgain):
+			continue
+		case transient(err) && (!c.uncertain || c.pinned):
+			if db.suspect(); p.wait(ctx) {
+				continue
+			}
+		}
+		err = db.translate(ctx, err)
+		if c.uncertain {
+			return 0, fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, err)
+		}
+		return 0, err
+	}
+}
+
+// errAgain says that a refused transaction is to be made again, in another form.
+var errAgain = errors.New("make the transaction again")
+
+// commit is a commit on its way.
+type commit struct {
+	db    *DB
+	ops   []storage.Op
+	below []uint8 // by operation: how far its revision lies below the last one
+	width int     // how many revisions the commit takes
+	nonce nonce
+	mark  *string // written as the owner, unless nil
+	start int64   // a revision of etcd from before the first attempt
+
+	// pinned: some change expects a revision, or that the key is absent, so that the transaction
+	// cannot happen twice.
+	pinned bool
+
+	// verified: the records that are expected have been read, so that the revision of etcd is all
+	// that needs to be compared.
+	verified bool
+
+	// uncertain: an attempt had no answer, so that it may have happened.
+	uncertain bool
+}
+
+func newCommit(db *DB, ops []storage.Op) *commit {
+	c := &commit{db: db, ops: ops, below: make([]uint8, len(ops)), nonce: newNonce(), start: db.seen.Load(), width: 1}
+	for i := range ops {
+		if ops[i].Type == storage.OpCheck {
+			continue
+		}
+		c.pinned = c.pinned || ops[i].Expect != storage.Any
+		if ops[i].Type == storage.OpPut { // a deletion may change nothing
+			c.mark = db.mark.Load()
+		}
+		// Distances from an arbitrary last revision: of the operation, and of the first one.
+		distance := lastOfAll - storage.RevisionOf(ops, i, lastOfAll)
+		c.below[i] = uint8(distance)
+		c.width = max(c.width, int(distance)+1)
+	}
+	return c
+}
+
+const lastOfAll storage.Revision = 1 << 20
+
+// comparisons is how many comparisons an unverified transaction has.
+func (c *commit) comparisons() int {
+	n := 1
+	for i := range c.ops {
+		if c.ops[i].Expect != storage.Any {
+			n += 3
+		}
+	}
+	return n
+}
+
+// transaction returns the commit as one operation of etcd. If a comparison fails, it reads all keys
+// that it compares.
+func (c *commit) transaction(t *timeline) clientv3.Op {
+	keys := c.db.keys
+	compare := []clientv3.Cmp{t.unchanged(keys)}
+	otherwise := []clientv3.Op{clientv3.OpGet(keys.base())}
+	var then []clientv3.Op
+	for i := range c.ops {
+		op := &c.ops[i]
+		key := keys.data(op.Key)
+		compare = append(compare, c.expected(t, key, op.Expect)...)
+		switch op.Type {
+		case storage.OpPut:
+			then = append(then, clientv3.OpPut(key, seal(op.Value, c.below[i], c.nonce)))
+		case storage.OpDelete:
+			then = append(then, clientv3.OpDelete(key))
+		}
+		otherwise = append(otherwise, clientv3.OpGet(key))
+	}
+	if c.mark != nil {
+		then = append(then, clientv3.OpPut(keys.owner(), *c.mark))
+	}
+	if c.width > 1 {
+		then = append(then, clientv3.OpPut(keys.wide(), strconv.Itoa(c.width)))
+	}
+	return clientv3.OpTxn(compare, then, otherwise)
+}
+
+// expected returns the comparisons for an expectation: the revision of etcd, and the first byte of
+// the value, which tells records of one commit apart.
+func (c *commit) expected(t *timeline, key string, e storage.Expect) []clientv3.Cmp {
+	switch e {
+	case storage.Any:
+		return nil
+	case storage.Absent:
+		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
+	}
+	p, err := t.locate(storage.Revision(e))
+	if err != nil {
+		p.mod = never
+	}
+	compare := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", p.mod)}
+	if c.verified {
+		return compare
+	}
+	compare = append(compare, clientv3.Compare(clientv3.Value(key), "<", string([]byte{p.below + 1})))
+	if p.below > 0 {
+		compare = append(compare, clientv3.Compare(clientv3.Value(key), ">", string([]byte{p.below})))
+	}
+	return compare
+}
+
+// never is the revision of no record in etcd.
+const never = -1
+
+// try makes one attempt.
+func (c *commit) try(ctx context.Context, limit time.Duration) (storage.Revision, error) {
+	t := c.db.timeline.Load()
+	if !c.pinned {
+		limit = c.db.config.Timeout // there is only one attempt
+	}
+	resp, sent, err := c.db.txn(ctx, limit, c.transaction(t))
+	switch {
+	case err != nil:
+		c.uncertain = c.uncertain || sent && !refusedUnread(err)
+		return 0, err
+	case resp.Succeeded:
+		c.db.mark.CompareAndSwap(c.mark, nil)
+		return t.last(resp.Header.Revision), nil
+	}
+	return c.refused(ctx, t, resp)
+}
+
+// refused finds out why a comparison failed.
+func (c *commit) refused(ctx context.Context, t *timeline, resp *clientv3.TxnResponse) (storage.Revision, error) {
+	found := resp.Responses
+	base := found[0].GetResponseRange()
+	if len(base.Kvs) == 0 || base.Kvs[0].ModRevision != t.stored {
+		if err := c.db.learn(base); err != nil {
+			return 0, err
+		}
+		return 0, errAgain
+	}
+	if c.uncertain {
+		mod, err := c.settle(ctx, found[1:], resp.Header.Revision)
+		if mod != 0 || err != nil {
+			return t.last(mod), err
+		}
+		c.uncertain = false
+	}
+	if conflict := c.conflict(t, found[1:]); conflict != nil {
+		return 0, conflict
+	}
+	// Only values differ that are not ours.
+	c.verified = true
+	return 0, errAgain
+}
+
+// conflict returns the first operation whose expectation does not hold for the records found.
+func (c *commit) conflict(t *timeline, found []*etcdserverpb.ResponseOp) error {
+	for i := range c.ops {
+		var actual storage.Revision
+		if kvs := found[i].GetResponseRange().Kvs; len(kvs) > 0 {
+			actual = t.record(c.ops[i].Key, kvs[0]).Revision
+		}
+		if !c.ops[i].Expect.Holds(actual) {
+			return &storage.ConflictError{Key: c.ops[i].Key, Expected: c.ops[i].Expect, Actual: actual}
+		}
+	}
+	return nil
+}
+
+// verify reads the records that the commit expects. It is for commits with more comparisons than a
+// transaction may have: the first byte of a value cannot change while its revision stays.
+func (c *commit) verify(ctx context.Context) error {
+	ops := make([]clientv3.Op, len(c.ops))
+	for i := range c.ops {
+		ops[i] = clientv3.OpGet(c.db.keys.data(c.ops[i].Key))
+	}
+	ranges, _, t, err := c.db.read(ctx, ops...)
+	if err != nil {
+		return err
+	}
+	found := make([]*etcdserverpb.ResponseOp, len(ranges))
+	for i, r := range ranges {
+		found[i] = &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: r}}
+	}
+	c.verified = true
+	return c.conflict(t, found)
+}
+
+// settle finds out whether an attempt without an answer has happened, once a later one was refused.
+// It returns the revision of etcd at which it did, or 0.
+//
+// The refusal is final: a key is not in the state that the commit expects. So nothing of the commit
+// can happen any more. It has happened if a value in etcd bears its number, or bore it since the
+// first attempt. A commit of deletions alone leaves no number; then nobody knows.
+func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, now int64) (int64, error) {
+	written := -1
+	for i := range c.ops {
+		if c.ops[i].Type != storage.OpPut {
+			continue
+		}
+		written = i
+		if kvs := found[i].GetResponseRange().Kvs; len(kvs) > 0 && c.wrote(kvs[0]) {
+			return kvs[0].ModRevision, nil
+		}
+	}
+	if written < 0 {
+		return 0, storage.ErrUnknownOutcome
+	}
+	key := c.db.keys.data(c.ops[written].Key)
+	events, _, err := c.db.events(ctx, scope{begin: key, end: key + "\x00"}, c.start+1, now, 0, false)
+	if err != nil {
+		return 0, err
+	}
+	i := slices.IndexFunc(events, func(e *clientv3.Event) bool { return e.Type == clientv3.EventTypePut && c.wrote(e.Kv) })
+	if i < 0 {
+		return 0, nil
+	}
+	return events[i].Kv.ModRevision, nil
+}
+
+// wrote reports whether the commit wrote a value.
+func (c *commit) wrote(kv *mvccpb.KeyValue) bool {
+	_, _, n, err := open(kv.Value)
+	return err == nil && n == c.nonce
+}
