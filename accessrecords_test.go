@@ -238,6 +238,7 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "A2", func(a *attempt) { a.client = "front" }),
 		with(anonymous, "A6", func(a *attempt) { a.header = []string{"Cookie", "token=" + goodToken} }),
 		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
+		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + strings.ToUpper(goodToken) }),
 		with(unknown, "A6", func(a *attempt) {
 			const offer = "base64url.bearer.authorization.k8s.io."
 			a.header = []string{"Sec-Websocket-Protocol", offer + base64.RawURLEncoding.EncodeToString([]byte(goodToken)) + ", v5"}
@@ -264,6 +265,18 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "J8", func(a *attempt) { a.header = presenting(strings.Repeat(".", 20_000)) }),
 		with(unknown, "J9", func(a *attempt) { a.header = claims(map[string]any{"groups": []string{"system:masters"}}) }),
 		with(unknown, "J9", func(a *attempt) { a.header = claims(map[string]any{"sub": "system:serviceaccount:kube-system:x"}) }),
+		with(unknown, "J3", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"RS256","kid":"../../dev/null","x5u":"https://127.0.0.1:1/"}`, parts[1], parts[2]))
+		}),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": "9999999999"}) }),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}) }),
+		with(unknown, "J5", func(a *attempt) { a.header = claims(map[string]any{"aud": []string{}}) }),
+		with(unknown, "J11", func(a *attempt) {
+			a.header = claims(map[string]any{
+				"_claim_names":   map[string]any{"groups": "s"},
+				"_claim_sources": map[string]any{"s": map[string]any{"endpoint": "http://169.254.169.254/", "access_token": "password-of-endpoint"}},
+			})
+		}),
 		with(unknown, "J12", func(a *attempt) {
 			a.header = presenting(signature(`{"alg":"RS256","kid":"unknown"}`, parts[1], parts[2]))
 		}),
@@ -296,6 +309,11 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(ann, "H10", func(a *attempt) {
 			a.header = append(presenting(goodToken), "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
 			a.method, a.body, a.code, a.verb, a.user, a.how, a.on = "POST", `{"metadata":{"name":"h"}}`, 403, "create", "", "", gadgetNamed("")
+		}),
+		with(ann, "H8", func(a *attempt) { a.header = append(presenting(goodToken), "Origin", "https://good.example.evil.com") }),
+		with(ann, "H8", func(a *attempt) { a.header = append(presenting(goodToken), "Origin", "null") }),
+		with(ann, "D1", func(a *attempt) {
+			a.path, a.code, a.user, a.how, a.verb, a.on = gadgetPath+"/a%0d%0a%1b%5b31m", 400, "", "", "get", none // nobody is asked who it is
 		}),
 		with(ann, "D1", func(a *attempt) {
 			a.header = append(presenting(goodToken), "User-Agent", "a\u2028b")

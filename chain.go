@@ -435,3 +435,15 @@ func (s *Server) mayCreate(ctx context.Context, info *request.Info) error {
 	a.User, _ = authn.UserFrom(ctx)
 	return authz.Require(ctx, sideAuthorizer{s.authorizer}, a)
 }
+
+// verbIgnoreReadErrors is what users need, beside delete, for the deletion of an object that cannot be read
+// (KEP-3926).
+const verbIgnoreReadErrors = "unsafe-delete-ignore-read-errors"
+
+// mayIgnoreReadErrors asks whether the user of a request may delete its object although nobody can read it.
+func (s *Server) mayIgnoreReadErrors(ctx context.Context, info *request.Info) error {
+	a := attributesOf(info)
+	a.Verb = verbIgnoreReadErrors
+	a.User, _ = authn.UserFrom(ctx)
+	return authz.Require(ctx, sideAuthorizer{s.authorizer}, a)
+}

@@ -68,7 +68,7 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	for _, p := range meteredPaths {
 		m.paths[p] = m.requests.Serve(apiserver.Resource{Subresource: p})
 	}
-	m.store = apiserver.NewStorage(r, size, "get", "list", "commit", "watch", "revision", "compact")
+	m.store = apiserver.NewStorage(r, size, "get", "list", "commit", "watch", "history", "revision", "sync", "compact")
 	apiserver.CollectBuild(r, apiserver.Build{
 		Major: version.Major, Minor: version.Minor, GitVersion: version.GitVersion,
 		GitCommit: version.GitCommit, GitTreeState: version.GitTreeState, BuildDate: version.BuildDate,
@@ -181,7 +181,7 @@ func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 			now := served.Cache.Statistics()
 			one := apiserver.Stored{
 				Group: served.Resource.Group, Resource: served.Resource.Plural, Objects: now.Objects, Revision: uint64(now.Revision),
-				Received: now.Received, Watchers: now.Watchers, Changes: now.Changes, LogBytes: now.LogBytes,
+				Received: now.Received, Watchers: now.Watchers, Changes: now.Changes, LogBytes: now.LogBytes, Unreadable: now.Unreadable,
 			}
 			if !yield(one) {
 				return

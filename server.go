@@ -281,6 +281,11 @@ func (s *Server) checkStore(ctx context.Context) error {
 			return err
 		}
 	}
+	if r, ok := storage.As[storage.Readiness](s.backend); ok {
+		if err := r.Ready(); err != nil {
+			return err
+		}
+	}
 	_, err := s.backend.Revision(ctx)
 	return err
 }
@@ -290,9 +295,12 @@ func (s *Server) dispatch() http.Handler {
 	h := &s.cfg.http
 	output := s.output()
 	s.resources = rest.New(s.engine, rest.Options{
-		Output:        output,
-		Logger:        s.cfg.log,
-		MayCreate:     s.mayCreate,
+		Output:    output,
+		Logger:    s.cfg.log,
+		MayCreate: s.mayCreate,
+
+		MayIgnoreReadErrors: s.mayIgnoreReadErrors,
+
 		BookmarkEvery: s.cfg.watches.BookmarkEvery,
 		MinWatch:      s.cfg.watches.MinDuration,
 		Gone:          s.cfg.kubernetes.WatchGone,

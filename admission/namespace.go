@@ -16,3 +16,12 @@ type NamespaceGate interface {
 	// that does not exist, 403 with cause NamespaceTerminating for one that is being deleted.
 	AdmitCreate(ctx context.Context, store *storage.Store, resource meta.GroupResource, namespace, name string) ([]storage.Op, error)
 }
+
+// A SteadyGate admits creations by the namespace alone, for as long as the checks hold that it returned.
+// The server remembers them and does not ask again before every creation.
+type SteadyGate interface {
+	NamespaceGate
+
+	// Steady does nothing. It marks the gate.
+	Steady()
+}

@@ -25,11 +25,16 @@ import (
 // controllerUser is the user that admission and logs see when the server itself changes namespaces.
 var controllerUser = authn.User{Name: "system:namespace-controller", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
-// createInitial creates the namespaces that every server starts with.
+// createInitial creates the namespaces that every server starts with. It asks first whether they are
+// there: a write could be refused by admission, and then the server would not start.
 func (n *namespaces) createInitial(ctx context.Context, o registry.Objects) error {
 	ctx = authn.WithUser(ctx, controllerUser)
 	for _, name := range n.initial {
-		_, err := registry.From[Namespace](o).Create(ctx, &Namespace{ObjectMeta: meta.Named("", name)})
+		_, err := registry.From[Namespace](o).Get(ctx, "", name)
+		if err == nil {
+			continue
+		}
+		_, err = registry.From[Namespace](o).Create(ctx, &Namespace{ObjectMeta: meta.Named("", name)})
 		if err != nil && !status.IsAlreadyExists(err) {
 			return fmt.Errorf("create namespace %q: %w", name, err)
 		}
@@ -217,7 +222,7 @@ func (t *namespaceController) drain(ctx context.Context, ns *watch.Entry, set *e
 		if i > 0 && kinds[i-1].Resource.Deletion.Turn < served.Resource.Deletion.Turn && !found.clean() {
 			break
 		}
-		t.drainKind(ctx, ns, served.Resource, found)
+		t.drainKind(ctx, ns, served, found)
 	}
 	return found
 }
@@ -240,7 +245,8 @@ func contents(set *engine.Set) []*engine.Served {
 	return out
 }
 
-func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, r *registry.Resource, found *round) {
+func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, served *engine.Served, found *round) {
+	r := served.Resource
 	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
 	list, err := t.engine.List(ctx, target, registry.ListRequest{MetadataOnly: true})
 	if status.IsNotFound(err) {
@@ -251,11 +257,23 @@ func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, r 
 		exists, err = t.exists(ctx, ns) // the objects listed may belong to a new namespace of that name
 	}
 	if exists {
-		err = t.drainObjects(ctx, target, list.Items, found)
+		err = cmp.Or(t.drainObjects(ctx, target, list.Items, found), unreadableIn(served, ns.Facts().Name))
 	}
 	if err != nil {
 		found.unread[r.GroupResource()] = err
 	}
+}
+
+// unreadableIn returns an error if objects of a namespace cannot be read. They are not deleted with it,
+// because nobody knows what holds them, and the namespace stays until somebody has deleted them or they can
+// be read.
+func unreadableIn(s *engine.Served, namespace string) error {
+	prefix := storage.NamespacePrefix(s.Resource.StorageName, namespace)
+	for _, one := range s.Cache.Snapshot().Unreadable(prefix) {
+		_, _, name, _ := storage.SplitObjectKey(one.Key)
+		return status.StoreReadError(s.Resource.GroupResource(), name, one.Err)
+	}
+	return nil
 }
 
 // sequentialDeletes is how many objects of a kind are deleted one after the other.
@@ -400,13 +418,22 @@ func (t *namespaceController) sweep(ctx context.Context, namespace string) error
 			return err
 		}
 		served := map[string]bool{}
+		unread := false
 		for _, s := range contents(t.engine.Set()) {
 			if err := t.guarded(func() error { return t.engine.Sweep(ctx, s, namespace, tombstone.Revision) }); err != nil {
 				return fmt.Errorf("%s: %w", s.Resource.GroupResource(), err)
 			}
 			served[s.Resource.StorageName] = true
+			unread = unread || unreadableIn(s, namespace) != nil
 		}
-		if t.survived(namespace, tombstone.Revision) {
+		if unread {
+			return nil // the tombstone stays for them
+		}
+		survived, err := t.survived(ctx, namespace, tombstone.Revision)
+		if err != nil {
+			return err
+		}
+		if survived {
 			again, err := t.renewTombstone(ctx, namespace, tombstone.Revision)
 			if err != nil {
 				return err
@@ -430,15 +457,20 @@ func (t *namespaceController) sweep(ctx context.Context, namespace string) error
 // survived reports whether the namespace has an object that was written after its tombstone and is
 // not being deleted. Such an object either changed before it could be deleted or belongs to a new
 // namespace of that name.
-func (t *namespaceController) survived(namespace string, tombstone storage.Revision) bool {
-	for _, s := range contents(t.engine.Set()) {
+func (t *namespaceController) survived(ctx context.Context, namespace string, tombstone storage.Revision) (bool, error) {
+	for i, s := range contents(t.engine.Set()) {
+		if i == 0 {
+			if err := s.Cache.Fresh(ctx); err != nil { // all views are at the same revision
+				return false, err
+			}
+		}
 		for entry := range s.Cache.Snapshot().Ascend(storage.NamespacePrefix(s.Resource.StorageName, namespace), "") {
 			if entry.Revision() >= tombstone && !entry.Deleting() {
-				return true
+				return true, nil
 			}
 		}
 	}
-	return false
+	return false, nil
 }
 
 // renewTombstone writes the tombstone again if no namespace has the name. Nothing can have been

@@ -283,3 +283,40 @@ type described struct{ *registry.Resource }
 func (d described) Define(registry.Env) (registry.Bundle, error) {
 	return registry.Bundle{Resources: []*registry.Resource{d.Resource}}, nil
 }
+
+// gets counts the reads of single records.
+type gets struct {
+	storage.Backend
+	n atomic.Int64
+}
+
+func (g *gets) Unwrap() storage.Backend { return g.Backend }
+
+func (g *gets) Get(ctx context.Context, key string) (storage.Record, error) {
+	g.n.Add(1)
+	return g.Backend.Get(ctx, key)
+}
+
+// NS-07: a server remembers that a namespace exists, and each commit checks it. So a namespace that
+// another server has deleted takes no object, whatever else is wrong with the request.
+func TestNS_07_AnotherServerHasDeletedTheNamespace(t *testing.T) {
+	b := &gets{Backend: memory.New()}
+	one, _ := start(t, b)
+	other, _ := start(t, b)
+	makeNamespace(t, one, "team")
+	require.NoError(t, makeNote(t.Context(), other, "team", "first"))
+	before := b.n.Load()
+	require.NoError(t, makeNote(t.Context(), other, "team", "second"))
+	require.Equal(t, before, b.n.Load(), "nobody has read the phase again")
+
+	_, err := one.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+	require.NoError(t, err)
+	gone(t, one, "team")
+	require.True(t, status.IsNotFound(makeNote(t.Context(), other, "team", "third")))
+	makeNamespace(t, one, "team")
+	require.NoError(t, makeNote(t.Context(), other, "team", "fourth"), "a new one of that name")
+	_, err = one.Delete(t.Context(), registry.Target{Resource: namespaces, Name: "team"}, registry.DeleteOptions{})
+	require.NoError(t, err)
+	gone(t, one, "team")
+	require.True(t, status.IsNotFound(makeNote(t.Context(), other, "team", "not/a name")))
+}

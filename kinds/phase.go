@@ -77,6 +77,9 @@ func (g phaseGate) AdmitCreate(ctx context.Context, store *storage.Store, resour
 	return []storage.Op{storage.Check(phaseKey(namespace), storage.Expect(rec.Revision))}, nil
 }
 
+// Steady implements admission.SteadyGate: the phase is all that counts.
+func (phaseGate) Steady() {}
+
 // Loaded deletes objects of newly added kinds in namespaces that went before.
 func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.Served) {
 	ctx = authn.WithUser(ctx, controllerUser)

@@ -268,14 +268,19 @@ func TestPOL_01_02_03_BadPoliciesAreRefused(t *testing.T) {
 		"spec.policyName", "spec.paramRef", "spec.paramRef.parameterNotFoundAction", "spec.validationActions[2]", "spec.validationActions")
 }
 
-// TestPOL_03_NobodyReadsByAPolicy refuses policies and bindings of users who cannot read the parameters.
-func TestPOL_03_NobodyReadsByAPolicy(t *testing.T) {
-	h := servePolicies(t, memory.New(), kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+// writesPolicies lets everybody write policies, and reader read secrets.
+func writesPolicies() authz.Authorizer {
+	return authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
 		if a.Group == "admissionregistration.k8s.io" || a.User.Name == "reader" && a.Resource == "secrets" {
 			return authz.Allow, "", nil
 		}
 		return authz.NoOpinion, "", nil
-	})))
+	})
+}
+
+// TestPOL_03_NobodyReadsByAPolicy refuses policies and bindings of users who cannot read the parameters.
+func TestPOL_03_NobodyReadsByAPolicy(t *testing.T) {
+	h := servePolicies(t, memory.New(), kindwright.Authorize(writesPolicies()))
 	reads := aboutConfigMaps("p", "params.data.x == ''", `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`)
 	binding := inForce("p", `["Deny"]`, `,"paramRef":{"name":"s","namespace":"default"}`)
 	out := h.must(422, "POST", policiesPath, reads, as("thief")...)

@@ -23,6 +23,7 @@ const (
 	ReasonTooManyRequests       Reason = "TooManyRequests"       // 429
 	ReasonInternalError         Reason = "InternalError"         // 500
 	ReasonServerTimeout         Reason = "ServerTimeout"         // 500
+	ReasonStoreReadError        Reason = "StorageReadError"      // 500
 	ReasonServiceUnavailable    Reason = "ServiceUnavailable"    // 503
 	ReasonTimeout               Reason = "Timeout"               // 504
 )

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/kindwright/kindwright/meta"
@@ -19,6 +20,15 @@ type DeleteOptions struct {
 
 	// MetadataOnly says that the caller uses metadata of the result alone, which may come in any form.
 	MetadataOnly bool
+
+	// IgnoreReadError deletes an object that exists and cannot be read, and refuses any other one. Options
+	// other than MayIgnoreReadErrors have no effect with it. Rules, plugins and finalizers have no part
+	// in such a deletion.
+	IgnoreReadError bool
+
+	// MayIgnoreReadErrors, if not nil, is asked before IgnoreReadError has an effect; its error is the
+	// answer.
+	MayIgnoreReadErrors func(context.Context) error
 
 	// Unmet is set by Require where a precondition is one that no object meets: what is wrong with it.
 	Unmet string

@@ -95,6 +95,14 @@ func Internal(cause error) *Error {
 	return e
 }
 
+// StoreReadError is 500: an object exists and cannot be read. The cause is for the log; its text is never
+// sent.
+func StoreReadError(r meta.GroupResource, name string, cause error) *Error {
+	const format = "%s %q exists, but its record in the store cannot be read: the server's log has the cause"
+	e := newError(meta.ReasonStoreReadError, fmt.Sprintf(format, r, name), resourceDetails(r, name))
+	return e.WithCause(cause)
+}
+
 // ServerTimeout is 500: the server could not complete the operation op (such as "create"), for
 // example because the store does not respond. retryAfter is in seconds.
 func ServerTimeout(r meta.GroupResource, op string, retryAfter int) *Error {

@@ -174,7 +174,7 @@ func codeOf(reason meta.Reason) int32 {
 		return http.StatusServiceUnavailable
 	case meta.ReasonTimeout:
 		return http.StatusGatewayTimeout
-	default: // InternalError, ServerTimeout, unknown
+	default: // InternalError, ServerTimeout, StoreReadError, unknown
 		return http.StatusInternalServerError
 	}
 }

@@ -40,6 +40,13 @@ func IfServed(o Observer) Observer { return ifServed{o} }
 
 type ifServed struct{ Observer }
 
+// EveryObject returns an observer that is of no use while an object of its resource exists that cannot
+// be read and that it has not been told of: then [Observation.Err] says so. It is for those that forbid,
+// such as policies, since too much is allowed without one of them. Others do with what can be read.
+func EveryObject(o Observer) Observer { return everyObject{o} }
+
+type everyObject struct{ Observer }
+
 // Required reports whether a server that lacks the resource cannot use what the observer is for.
 func Required(o Observer) bool {
 	_, optional := o.(ifServed)

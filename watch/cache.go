@@ -30,8 +30,9 @@ type CacheConfig struct {
 	// the record's key and revision, and one field value for each name in Fields.
 	//
 	// Decode is called from several goroutines at once. It is called again for older records when a
-	// watcher or a list reads history. An error makes the kind not ready; for a record of the past
-	// it only ends that watcher or list.
+	// watcher or a list reads history. After an error the object is left out; see [Unreadable]. While
+	// the kind is being added, only errors that wrap storage.ErrUnreadable have that effect. For a
+	// record of the past an error ends that watcher or list.
 	Decode func(storage.Record) (*Entry, error)
 
 	// DecodeAll converts the records of a page as Decode does, for a kind that can do many at once
@@ -116,6 +117,9 @@ type Cache struct {
 	log    changeLog
 	roster roster
 	epoch  int // counts how often the log was lost
+	own    own
+
+	unreadable unreadable
 
 	// shared is a copy of tree for the next snapshot. It is nil after tree has changed.
 	shared   *ordered.Map[*Entry]
@@ -160,9 +164,8 @@ func (c *Cache) Len() int {
 // readable.
 func (c *Cache) Done() <-chan struct{} { return c.done }
 
-// Err returns nil while the cache is live. Afterwards it returns [ErrGone] if the kind was removed,
-// [ErrEnded] if the dispatcher ended, or a *[DecodeError] if a record could not be decoded. A
-// DecodeError stops only this kind: repair the record, then remove and add the kind.
+// Err returns nil while the cache is live. Afterwards it returns [ErrGone] if the kind was removed, or
+// [ErrEnded] if the dispatcher ended.
 func (c *Cache) Err() error {
 	c.mu.RLock()
 	err := c.err
@@ -238,7 +241,7 @@ func (c *Cache) WaitFor(ctx context.Context, revision storage.Revision) error {
 // commit that was acknowledged before the call. Errors come from the store and from WaitFor.
 // Source: LIST-27.
 func (c *Cache) Fresh(ctx context.Context) error {
-	revision, err := c.dispatcher.store.Revision(ctx)
+	revision, err := c.dispatcher.sync(ctx)
 	if err != nil {
 		return err
 	}
@@ -269,7 +272,7 @@ func (c *Cache) share() {
 }
 
 func (c *Cache) snapshot(revision storage.Revision) *Snapshot {
-	return &Snapshot{cache: c, revision: revision, tree: c.shared, copied: c.copied}
+	return &Snapshot{cache: c, revision: revision, tree: c.shared, copied: c.copied, unreadable: c.unreadable}
 }
 
 // SnapshotAt returns the exact state at a revision; 0 means now. It tries the current state, then
@@ -288,7 +291,9 @@ func (c *Cache) SnapshotAt(ctx context.Context, revision storage.Revision) (*Sna
 	if _, err := c.dispatcher.store.List(ctx, probe); err != nil {
 		return nil, err
 	}
-	return &Snapshot{cache: c, revision: revision, ctx: ctx}, nil
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return &Snapshot{cache: c, revision: revision, ctx: ctx, unreadable: c.unreadable}, nil
 }
 
 // held returns the snapshot of a revision if it is in memory.
@@ -333,15 +338,14 @@ func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {
 	if skip {
 		return woken
 	}
-	changes, failed := c.decodeChanges(batch)
-	if failed != nil {
-		c.stop(failed)
-		c.config.Logger.Error(failed, "The kind has stopped.", "storageName", c.config.StorageName)
-		return woken
-	}
+	changes := c.decodeChanges(batch)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i := range changes {
+		if changes[i].failed != nil {
+			c.spoil(changes[i].failed)
+			continue
+		}
 		woken = c.applyChange(&changes[i], woken)
 	}
 	c.last = batch.Revision
@@ -352,6 +356,12 @@ func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {
 
 func (c *Cache) applyChange(ch *decoded, woken []*Cursor) []*Cursor {
 	prev := c.set(ch.key, ch.entry)
+	c.own.shown(ch.key, ch.revision)
+	if len(c.unreadable) > 0 {
+		if last := c.restore(ch.key); prev == nil {
+			prev = last
+		}
+	}
 	if prev == nil && ch.entry == nil {
 		return woken
 	}
@@ -433,6 +443,13 @@ func (c *Cache) reload(l *listing) {
 // fill replaces the contents by a listing. The caller holds the lock.
 func (c *Cache) fill(l *listing) {
 	c.tree, c.byKey, c.last = l.tree, l.byKey, l.revision
+	c.unreadable = l.unreadable
+	for _, one := range l.unreadable {
+		if failed, ok := errors.AsType[*DecodeError](one.Err); ok {
+			c.complain(failed)
+		}
+	}
+	c.own.listed(l.revision)
 	c.copied += uint64(l.tree.Len())
 	c.shared = nil
 	c.log.reset(l.revision)
@@ -448,6 +465,7 @@ func (c *Cache) tellFilled() {
 	if d := c.dispatcher; d.observer != nil {
 		d.filled(c.prefix, c.entries())
 	}
+	c.tellUnreadable()
 	for _, o := range (*c.dispatcher.observed.Load())[c.prefix] {
 		o.tell(c.entries())
 	}

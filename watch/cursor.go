@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kindwright/kindwright/meta"
@@ -160,7 +161,7 @@ const defaultEvents = 32
 // With an error Next returns no events. The error is the context's; [storage.ErrCompacted] if
 // changes that the watch has not seen are gone, also in place of the mark after the initial events;
 // an error of [Cache.Err] if the kind has stopped; [ErrEnded] after Close; or an error of the store
-// or a [DecodeError] while reading history.
+// while reading history.
 //
 // After an error of the context or the store the cursor has not moved, and Next may be called
 // again. Use a context with a deadline to send bookmarks in between.
@@ -170,6 +171,7 @@ func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 		limit = defaultEvents
 	}
 	buf = buf[:0]
+	var outage backoff
 	for {
 		if err := ctx.Err(); err != nil {
 			return buf, err
@@ -183,6 +185,9 @@ func (cu *Cursor) Next(ctx context.Context, buf []Event) ([]Event, error) {
 			buf, err = cu.walk(ctx, room(buf), limit)
 		case behind:
 			buf, err = cu.readHistory(ctx, room(buf), limit)
+			if errors.Is(err, storage.ErrUnavailable) { // the changes are still there after the outage
+				err = outage.wait(ctx)
+			}
 		case parked:
 			err = cu.sleep(ctx)
 		case reading:

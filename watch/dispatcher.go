@@ -31,6 +31,8 @@ type Dispatcher struct {
 	observed  atomic.Pointer[map[string][]*Observation] // by prefix; the map is never changed
 	published atomic.Uint64
 	waiters   waiters
+	local     bool // the store answers without a round trip
+	newest    storage.Question[storage.Revision]
 
 	mu      sync.Mutex // taken before a cache's lock; guards everything below, and is held while a batch is applied
 	caches  map[string]*Cache
@@ -64,6 +66,9 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 		live:    make(chan struct{}),
 	}
 	d.observed.Store(&map[string][]*Observation{})
+	if x, ok := storage.As[storage.Exclusive](store); ok {
+		d.local = x.Exclusive()
+	}
 	for _, o := range opts {
 		if o != nil {
 			o(d)
@@ -89,6 +94,9 @@ func (d *Dispatcher) Ready() error {
 
 // Add lists a kind and returns its live view. It works before, during and without Run. Commits
 // during the call are neither lost nor shown twice.
+//
+// An object whose record is damaged is left out; see [Unreadable]. A record that Decode rejects for another
+// reason is one that the program was not made for, and a *[DecodeError].
 //
 // The error is an invalid CacheConfig, a storage name in use, a *[DecodeError], an error of the store or
 // the context, or [ErrEnded].
@@ -154,8 +162,9 @@ func (d *Dispatcher) admit(c *Cache, l *listing) (again bool, err error) {
 	case l.revision < c.loading.least:
 		return true, nil
 	}
-	if err := c.loading.complete(l); err != nil {
-		return false, err
+	c.loading.complete(l)
+	if l.misfit != nil {
+		return false, l.misfit
 	}
 	c.loading = nil
 	c.begin(l)
@@ -269,6 +278,19 @@ func (d *Dispatcher) follow(ctx context.Context, pause *backoff) error {
 	return errors.New("watch: the store's watch ended without an error")
 }
 
+// sync returns the store's current revision, which the watch soon reaches. Concurrent callers share a
+// round trip.
+func (d *Dispatcher) sync(ctx context.Context) (storage.Revision, error) {
+	if d.local {
+		return d.store.Sync(ctx, "")
+	}
+	return d.newest.Do(ctx, d.askStore)
+}
+
+func (d *Dispatcher) askStore(ctx context.Context) (storage.Revision, error) {
+	return d.store.Sync(ctx, "")
+}
+
 // aim records the store's current revision; the view is live once that is published. The first call
 // also sets the starting point: the oldest of the lists so far, because all later changes will
 // follow. A list in progress may be older than that and must then be repeated.
@@ -361,8 +383,7 @@ func (d *Dispatcher) apply(batch *storage.Batch) {
 	}
 }
 
-// touchedBefore reports whether an earlier change of the batch belongs to the same resource. Store
-// rejects such commits, but the contract of backends allows them.
+// touchedBefore reports whether an earlier change of the batch belongs to the same resource.
 func touchedBefore(changes []storage.Change, prefix string) bool {
 	for i := range changes {
 		if strings.HasPrefix(changes[i].Key, prefix) {
@@ -402,7 +423,7 @@ type backoff struct{ next time.Duration }
 
 const (
 	firstPause = 50 * time.Millisecond
-	maxPause   = 5 * time.Second
+	maxPause   = time.Second
 )
 
 func (b *backoff) reset() { b.next = 0 }

@@ -16,8 +16,7 @@ var (
 	ErrEnded = errors.New("watch: the live view has ended")
 )
 
-// DecodeError reports a stored record that could not be decoded. The kind is then not ready: its
-// cache stops at the last revision before the record, see [Cache.Err].
+// DecodeError reports a stored record that could not be decoded; see [Unreadable].
 type DecodeError struct {
 	StorageName string
 	Key         string

@@ -67,7 +67,7 @@ func (c *Cache) fork(d *Dispatcher, config CacheConfig) *Cache {
 	f.loading, f.byKey = nil, nil // get works without an index
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f.listed, f.last, f.copied = c.listed, c.last, c.copied
+	f.listed, f.last, f.copied, f.unreadable = c.listed, c.last, c.copied, c.unreadable
 	f.tree = c.tree.Snapshot() // from here on all nodes are shared: the next write copies
 	f.log = c.log.fork(f.log)
 	f.pins.held = make([]pin, len(c.pins.held))

@@ -154,16 +154,16 @@ func TestPinsAreForkedToo(t *testing.T) {
 	})
 }
 
-func TestWhatHasStoppedIsStoppedInAFork(t *testing.T) {
+func TestAForkKnowsWhatCannotBeRead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.store.Commit(t.Context(), []storage.Op{storage.Put(storage.ObjectKey("widgets", "a", "n"), []byte("broken"), storage.Any)})
+		key := storage.ObjectKey("widgets", "a", "n")
+		_, err := w.store.Commit(t.Context(), []storage.Op{storage.Put(key, []byte("broken"), storage.Any)})
 		require.NoError(t, err)
 		synctest.Wait()
 		f := w.fork()
-		var failed *watch.DecodeError
-		require.ErrorAs(t, f.cache.Err(), &failed)
-		<-f.cache.Done()
+		_, ok := f.cache.Unreadable(key)
+		require.True(t, ok)
 	})
 }
 

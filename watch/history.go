@@ -11,27 +11,40 @@ import (
 // The log holds everything above its floor, so the cursor can switch over at any later revision
 // without losing or repeating a change (rule 13).
 //
-// The store is asked only for what the filter can match. Reading cannot block forever: the store
-// has reached the floor, and a watch reports its progress up to the current revision, at the latest
-// after a call of Revision.
+// The store is asked only for what the filter can match, and for no more than the events and the
+// revisions that are wanted: each event is read once.
 func (cu *Cursor) readHistory(ctx context.Context, buf []Event, limit int) ([]Event, error) {
 	c := cu.cache
-	if _, err := c.dispatcher.store.Revision(ctx); err != nil {
-		return buf, endOf(ctx, err)
-	}
 	prefix := cu.filter.KeyPrefix(c.config.StorageName)
-	for batch, err := range c.dispatcher.store.Watch(ctx, prefix, cu.at) {
+	for {
+		floor, begun := cu.distance()
+		if begun {
+			return buf, nil
+		}
+		page, err := c.dispatcher.store.History(ctx, storage.HistoryRequest{
+			Prefix: prefix, After: cu.at, Until: floor, Limit: limit - len(buf), Prev: true,
+		})
 		if err != nil {
 			return buf, endOf(ctx, err)
 		}
-		if buf, err = cu.appendHistory(&batch, buf); err != nil {
-			return buf, err
+		for i := range page.Batches {
+			if buf, err = cu.appendHistory(&page.Batches[i], buf); err != nil {
+				return buf, err
+			}
+			cu.advance(page.Batches[i].Revision)
 		}
-		if cu.advance(batch.Revision) || len(buf) >= limit {
-			break
+		if cu.advance(page.Revision) || len(buf) >= limit {
+			return buf, nil
 		}
 	}
-	return buf, nil
+}
+
+// distance returns the beginning of the log, and whether the position has reached it.
+func (cu *Cursor) distance() (floor storage.Revision, begun bool) {
+	c := cu.cache
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.log.floor, cu.at >= c.log.floor || cu.closed || c.err != nil
 }
 
 // appendHistory appends the events of a stored batch. The previous states come from the store, too.
@@ -39,18 +52,18 @@ func (cu *Cursor) appendHistory(batch *storage.Batch, buf []Event) ([]Event, err
 	whole := len(buf)
 	for i := range batch.Changes {
 		stored := &batch.Changes[i]
-		ch := change{revision: batch.Revision}
+		ch := change{revision: stored.Revision}
 		if stored.Prev != nil {
 			prev, failed := cu.cache.decode(*stored.Prev)
 			if failed != nil {
-				return buf[:whole], failed
+				return buf[:whole], lost(failed)
 			}
 			ch.prev = prev
 		}
 		if !stored.Deleted {
-			next, failed := cu.cache.decode(storage.Record{Key: stored.Key, Value: stored.Value, Revision: batch.Revision})
+			next, failed := cu.cache.decode(storage.Record{Key: stored.Key, Value: stored.Value, Revision: stored.Revision, Err: stored.Err})
 			if failed != nil {
-				return buf[:whole], failed
+				continue // as for watches that are not behind: the next state that can be read is told
 			}
 			ch.next = next
 		}
@@ -80,14 +93,9 @@ func (cu *Cursor) reachable(ctx context.Context, after storage.Revision) error {
 	if logged {
 		return nil
 	}
-	if _, err := c.dispatcher.store.Revision(ctx); err != nil {
+	_, err := c.dispatcher.store.History(ctx, storage.HistoryRequest{Prefix: c.prefix, After: after, Limit: 1})
+	if err != nil {
 		return endOf(ctx, err)
-	}
-	for _, err := range c.dispatcher.store.Watch(ctx, c.prefix, after) {
-		if err != nil {
-			return endOf(ctx, err)
-		}
-		break // one step proves it
 	}
 	return nil
 }

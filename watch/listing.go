@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/ordered"
 	"github.com/kindwright/kindwright/storage"
@@ -14,6 +16,27 @@ type listing struct {
 	tree     *ordered.Map[*Entry]
 	byKey    map[string]*Entry
 	revision storage.Revision
+
+	unreadable unreadable
+	misfit     *DecodeError // the first object that this program does not know how to read
+}
+
+// set stores the newest state of a key: an entry, none, or one that cannot be read.
+func (l *listing) set(ch decoded) {
+	l.unreadable = l.unreadable.without(ch.key)
+	if ch.failed != nil {
+		if l.misfit == nil && !errors.Is(ch.failed, storage.ErrUnreadable) {
+			l.misfit = ch.failed
+		}
+		l.unreadable = l.unreadable.with(Unreadable{Key: ch.key, Revision: ch.revision, Err: ch.failed})
+	}
+	if ch.entry == nil {
+		l.tree.Delete(ch.key)
+		delete(l.byKey, ch.key)
+		return
+	}
+	l.tree.Set(ch.key, ch.entry)
+	l.byKey[ch.key] = ch.entry
 }
 
 // list reads the whole kind at a revision (0 means now) in pages.
@@ -24,39 +47,39 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 		return nil, err
 	}
 	l := &listing{tree: ordered.New[*Entry](), byKey: make(map[string]*Entry), revision: page.Revision}
-	put := func(entry *Entry) bool {
+	put := func(entry *Entry, failed *DecodeError) bool {
+		if failed != nil {
+			l.set(decoded{key: failed.Key, revision: failed.Revision, failed: failed})
+			return true
+		}
 		l.tree.Set(entry.key, entry)
 		l.byKey[entry.key] = entry
 		return true
 	}
-	if err := c.page(&page, put); err != nil || !page.More {
-		return l, err
+	if c.page(&page, put); !page.More {
+		return l, nil
 	}
 	first.At, first.After = page.Revision, page.Records[len(page.Records)-1].Key
 	return l, c.pages(ctx, first, put)
 }
 
 // pages yields the entries of a list request and of the following pages, until the end or until
-// yield returns false.
-func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield func(*Entry) bool) error {
-	stopped := false
+// yield returns false. Where a record cannot be read, yield gets the reason.
+func (c *Cache) pages(ctx context.Context, request storage.ListRequest, yield func(*Entry, *DecodeError) bool) error {
 	for {
 		page, err := c.dispatcher.store.List(ctx, request)
 		if err != nil {
 			return err
 		}
-		err = c.page(&page, func(entry *Entry) bool {
-			stopped = !yield(entry)
-			return !stopped
-		})
-		if err != nil || stopped || !page.More {
-			return err
+		if !c.page(&page, yield) || !page.More {
+			return nil
 		}
 		request.After = page.Records[len(page.Records)-1].Key
 	}
 }
 
-func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
+// page yields the entries of one page. It reports whether yield wants more.
+func (c *Cache) page(page *storage.Page, yield func(*Entry, *DecodeError) bool) bool {
 	entries := c.decodePage(page.Records)
 	for i, record := range page.Records {
 		var entry *Entry
@@ -66,20 +89,17 @@ func (c *Cache) page(page *storage.Page, yield func(*Entry) bool) error {
 		} else {
 			entry, failed = c.decode(record)
 		}
-		if failed != nil {
-			return failed
-		}
-		if !yield(entry) {
-			return nil
+		if !yield(entry, failed) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // decodePage converts the records of a page together. It returns nil if they are to be converted one
 // by one.
 func (c *Cache) decodePage(records []storage.Record) []*Entry {
-	if c.config.DecodeAll == nil {
+	if c.config.DecodeAll == nil || slices.ContainsFunc(records, func(r storage.Record) bool { return r.Err != nil }) {
 		return nil
 	}
 	entries, err := c.config.DecodeAll(records)
@@ -91,6 +111,9 @@ func (c *Cache) decodePage(records []storage.Record) []*Entry {
 
 // decode converts a record to an entry.
 func (c *Cache) decode(record storage.Record) (*Entry, *DecodeError) {
+	if record.Err != nil {
+		return c.check(record, nil, record.Err)
+	}
 	entry, err := c.config.Decode(record)
 	return c.check(record, entry, err)
 }
@@ -117,29 +140,32 @@ func (c *Cache) check(record storage.Record, entry *Entry, err error) (*Entry, *
 type decoded struct {
 	key      string
 	entry    *Entry
+	failed   *DecodeError // why there is no entry
 	revision storage.Revision
 	at       int64
 }
 
 // decodeChanges decodes a batch's changes to this kind.
-func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
-	changes := make([]decoded, 0, 1) // rule 1: a commit changes one object of a kind
+func (c *Cache) decodeChanges(batch *storage.Batch) []decoded {
+	at := batch.Time
+	if at.IsZero() { // the store does not know it: the changes age from now on
+		at = time.Now()
+	}
+	changes := make([]decoded, 0, 1) // most commits change one object of a kind
 	for i := range batch.Changes {
 		ch := &batch.Changes[i]
 		if storage.ResourcePrefixOf(ch.Key) != c.prefix {
 			continue
 		}
-		d := decoded{key: ch.Key, revision: batch.Revision, at: batch.Time.UnixNano()}
+		d := decoded{key: ch.Key, revision: ch.Revision, at: at.UnixNano()}
 		if !ch.Deleted {
-			entry, failed := c.decode(storage.Record{Key: ch.Key, Value: ch.Value, Revision: batch.Revision})
-			if failed != nil {
-				return nil, failed
+			if d.entry, d.failed = c.decode(storage.Record{Key: ch.Key, Value: ch.Value, Revision: ch.Revision, Err: ch.Err}); d.failed == nil {
+				d.key = d.entry.key
 			}
-			d.key, d.entry = entry.key, entry
 		}
 		changes = append(changes, d)
 	}
-	return changes, nil
+	return changes
 }
 
 // loading collects the changes to a kind while it is being listed. It keeps only the newest change
@@ -148,43 +174,26 @@ func (c *Cache) decodeChanges(batch *storage.Batch) ([]decoded, *DecodeError) {
 type loading struct {
 	newest map[string]decoded
 	least  storage.Revision // a listing below this misses changes that were lost
-	failed *DecodeError     // the newest change that could not be decoded
 }
 
 // note stores a batch for later.
 func (l *loading) note(c *Cache, batch *storage.Batch) {
-	changes, failed := c.decodeChanges(batch)
-	if failed != nil {
-		l.failed = failed
-		return
-	}
 	if l.newest == nil {
 		l.newest = make(map[string]decoded)
 	}
-	for _, ch := range changes {
+	for _, ch := range c.decodeChanges(batch) {
 		l.newest[ch.key] = ch
 	}
 }
 
 // complete applies the noted changes to the listing, which is then complete at the newest noted
 // revision.
-func (l *loading) complete(to *listing) error {
+func (l *loading) complete(to *listing) {
 	from := to.revision
-	if l.failed != nil && l.failed.Revision > from {
-		return l.failed
-	}
-	for key, ch := range l.newest {
-		if ch.revision <= from {
-			continue
+	for _, ch := range l.newest {
+		if ch.revision > from {
+			to.set(ch)
+			to.revision = max(to.revision, ch.revision)
 		}
-		if ch.entry == nil {
-			to.tree.Delete(key)
-			delete(to.byKey, key)
-		} else {
-			to.tree.Set(key, ch.entry)
-			to.byKey[key] = ch.entry
-		}
-		to.revision = max(to.revision, ch.revision)
 	}
-	return nil
 }

@@ -43,7 +43,8 @@ type Observation struct {
 	dispatcher *Dispatcher
 	prefix     string
 	observer   Observer
-	current    atomic.Bool // Err returns nil
+	current    atomic.Bool           // Err returns nil, unless something is missing
+	missing    atomic.Pointer[error] // why not everything that exists can be told; nil if it can
 
 	mu     sync.Mutex
 	fill   []*Entry // what Filled is to be told, if anew is set
@@ -83,6 +84,17 @@ func (d *Dispatcher) Observe(storageName string, o Observer) (*Observation, erro
 	return one, nil
 }
 
+// AwaitObservers blocks until the observers of the kind, if there are any, know of a revision. It waits
+// no longer than the dispatcher waits for an observer.
+func (c *Cache) AwaitObservers(ctx context.Context, revision storage.Revision) {
+	if len((*c.dispatcher.observed.Load())[c.prefix]) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, observerLimit)
+	defer cancel()
+	_ = c.WaitFor(ctx, revision) // what is stored is a success, even if the view has ended
+}
+
 // await waits for the observers of the kinds that a batch has changed. The caller holds the lock.
 func (d *Dispatcher) await(batch *storage.Batch) {
 	all := *d.observed.Load()
@@ -115,6 +127,7 @@ func (d *Dispatcher) tellAll(o *Observation) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.err == nil {
+		o.miss(c.unreadable)
 		o.tell(c.entries())
 	}
 }
@@ -122,6 +135,9 @@ func (d *Dispatcher) tellAll(o *Observation) {
 // Err returns nil when the observer knows everything that is visible, and every change that a write was
 // answered for. Otherwise it says why not.
 func (o *Observation) Err() error {
+	if missing := o.missing.Load(); missing != nil {
+		return *missing
+	}
 	if o.current.Load() {
 		return nil
 	}

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/kindwright/kindwright/storage"
@@ -22,15 +21,10 @@ func (d *Dispatcher) resync(ctx context.Context) error {
 			return nil
 		}
 		l, err := c.list(ctx, revision)
-		var failed *DecodeError
-		switch {
-		case errors.As(err, &failed):
-			c.stop(failed)
-		case err != nil:
+		if err != nil {
 			return fmt.Errorf("watch: list %s again: %w", c.config.StorageName, err)
-		default:
-			c.reload(l)
 		}
+		c.reload(l)
 	}
 }
 

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -22,6 +23,8 @@ type Snapshot struct {
 	// In memory: the tree, and the value of Cache.copied at the time of the snapshot.
 	tree   *ordered.Map[*Entry]
 	copied uint64
+
+	unreadable unreadable // of the kind at the revision, or now
 
 	// From the store (tree is nil): the context for reads, and the first error of a walk. The
 	// context belongs to the request that the snapshot serves.
@@ -89,8 +92,8 @@ func (h *handful) show(last string, yield func(*Entry) bool) bool {
 }
 
 // Err returns the error that ended a walk over the store: storage.ErrCompacted if the revision has
-// been compacted, a *DecodeError, or the context's or the store's error. It is nil for a snapshot
-// in memory.
+// been compacted or an object of it cannot be read, or the context's or the store's error. It is nil for
+// a snapshot in memory.
 func (s *Snapshot) Err() error { return s.err }
 
 // Len returns the number of objects whose storage keys begin with prefix; see [Snapshot.Count].
@@ -173,6 +176,17 @@ func (s *Snapshot) read(prefix, after string) iter.Seq[*Entry] {
 			}
 			request.After = ""
 		}
-		s.err = s.cache.pages(s.ctx, request, yield)
+		var failed error
+		s.err = s.cache.pages(s.ctx, request, func(entry *Entry, unread *DecodeError) bool {
+			if unread == nil {
+				return yield(entry)
+			}
+			if known, ok := s.unreadable[unread.Key]; ok && known.Revision == unread.Revision {
+				return true // whoever walks has been told
+			}
+			failed = lost(unread)
+			return false
+		})
+		s.err = cmp.Or(s.err, failed)
 	}
 }

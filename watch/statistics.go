@@ -17,11 +17,16 @@ type Statistics struct {
 	// Floor is where the log begins. It has every change above it; watchers at a lower revision
 	// read the store.
 	Floor storage.Revision
+
+	Unreadable int // objects that exist and cannot be read
 }
 
 // Statistics returns current figures.
 func (c *Cache) Statistics() Statistics {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return Statistics{Objects: c.tree.Len(), Revision: c.head(), Received: c.received, Watchers: c.roster.count, Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor}
+	return Statistics{
+		Objects: c.tree.Len(), Revision: c.head(), Received: c.received, Watchers: c.roster.count,
+		Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor, Unreadable: len(c.unreadable),
+	}
 }

@@ -262,7 +262,7 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 // backend lets a test watch and disturb what is asked of a store.
 type backend struct {
 	storage.Backend
-	lists, watches, cuts atomic.Int64
+	lists, watches, histories, cuts atomic.Int64
 
 	mu    sync.Mutex
 	trick trick
@@ -312,6 +312,15 @@ func (b *backend) List(ctx context.Context, r storage.ListRequest) (storage.Page
 		t.rest()
 	}
 	return page, err
+}
+
+func (b *backend) History(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error) {
+	b.histories.Add(1)
+	if t := b.playing(); t.cut != nil && t.cut() {
+		b.cuts.Add(1)
+		return storage.HistoryPage{}, errCut
+	}
+	return b.Backend.History(ctx, r)
 }
 
 func (b *backend) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {

@@ -17,3 +17,14 @@ func NewValidator(policies []*ValidatingAdmissionPolicy, bindings []*ValidatingA
 	x.publish()
 	return &validator{index: x}
 }
+
+// NewMutator returns the mutator of one policy with a binding.
+func NewMutator(p *MutatingAdmissionPolicy) admission.Mutator {
+	x := newIndex(cel.Prices{})
+	x.putMutatingPolicy(p)
+	b := &ValidatingAdmissionPolicyBinding{Spec: ValidatingAdmissionPolicyBindingSpec{PolicyName: p.Name}}
+	b.Name = p.Name
+	x.putBinding(b)
+	x.publish()
+	return &mutator{index: x}
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
@@ -97,25 +98,63 @@ func (x *index) publish() {
 	x.current.Store(out)
 }
 
-// about returns the hooks that may be about a resource, ordered by the names of policies.
-func (s *snapshot) about(plural string) iter.Seq[*hook] {
+// about returns the hooks that may be about a request, ordered by the names of policies. A policy may name
+// the objects by another plural, because other forms of them can have another one.
+func (s *snapshot) about(r *admission.Request) iter.Seq[*hook] {
 	return func(yield func(*hook) bool) {
-		a, b := s.named[plural], s.every
-		for len(a)+len(b) > 0 {
-			next := &a
-			if len(a) == 0 || len(b) > 0 && strings.Compare(b[0].name, a[0].name) < 0 {
-				next = &b
-			}
-			if !yield((*next)[0]) {
+		lists := [][]*hook{s.every, s.named[r.Resource.Resource]}
+		for _, plural := range otherPlurals(r) {
+			lists = append(lists, s.named[plural])
+		}
+		var last *hook
+		for next := first(lists); next != nil; next = first(lists) {
+			if next != last && !yield(next) {
 				return
 			}
-			*next = (*next)[1:]
+			last = next
 		}
 	}
 }
 
-// any reports whether a hook may be about a resource.
-func (s *snapshot) any(plural string) bool { return len(s.every) > 0 || len(s.named[plural]) > 0 }
+// first takes the hook with the smallest name off sorted lists. It is nil when all are empty.
+func first(lists [][]*hook) *hook {
+	var from *[]*hook
+	for i := range lists {
+		if len(lists[i]) > 0 && (from == nil || strings.Compare(lists[i][0].name, (*from)[0].name) < 0) {
+			from = &lists[i]
+		}
+	}
+	if from == nil {
+		return nil
+	}
+	out := (*from)[0]
+	*from = (*from)[1:]
+	return out
+}
+
+// any reports whether a hook may be about a request.
+func (s *snapshot) any(r *admission.Request) bool {
+	if len(s.every) > 0 || len(s.named[r.Resource.Resource]) > 0 {
+		return true
+	}
+	if len(s.named) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(otherPlurals(r), func(plural string) bool { return len(s.named[plural]) > 0 })
+}
+
+// otherPlurals returns the plural names of the other forms of the objects of a request.
+func otherPlurals(r *admission.Request) (names []string) {
+	if r.Server == nil {
+		return nil
+	}
+	for _, form := range r.Server.Forms(r.Resource) {
+		if name := form.Resource.Resource; name != r.Resource.Resource && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 func (x *index) putPolicy(p *ValidatingAdmissionPolicy) {
 	if have, ok := x.policies[p.Name]; ok && have.uid == p.UID && json.Equal(treeOf(have.spec), treeOf(&p.Spec)) {

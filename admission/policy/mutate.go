@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/cel"
@@ -31,8 +32,8 @@ func Mutations(o Options) admission.Plugin {
 			x := newIndex(o.Prices)
 			group := Group(o.GroupDomain)
 			err := errors.Join(
-				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicies"}, x.mutatingPolicyFeed()),
-				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicybindings"}, x.mutatingBindingFeed()),
+				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicies"}, watch.EveryObject(x.mutatingPolicyFeed())),
+				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicybindings"}, watch.EveryObject(x.mutatingBindingFeed())),
 			)
 			return &mutator{index: x}, nil, err
 		},
@@ -76,6 +77,11 @@ func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[
 	changed, err := m.change(ctx, made, object, server)
 	if err != nil {
 		return nil, err
+	}
+	for _, path := range [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"}} {
+		if was := tree.Text(object, path...); was != tree.Text(changed, path...) && (was != "" || path[len(path)-1] != "name") {
+			return nil, fmt.Errorf("a mutation must not change %s", strings.Join(path, "."))
+		}
 	}
 	return server.Default(ctx, changed)
 }
@@ -124,7 +130,7 @@ type invocation struct {
 // After a change, policies that ask for it are evaluated once more.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
 	now := m.index.current.Load()
-	if r.Object == nil || r.Server == nil || !now.any(r.Resource.Resource) {
+	if r.Object == nil || r.Server == nil || !now.any(r) {
 		return admission.Allowed(r)
 	}
 	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
@@ -159,7 +165,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 // invocations returns the policies that are about the request.
 func (w *walk) invocations(now *snapshot) []invocation {
 	var out []invocation
-	for h := range now.about(w.r.Resource.Resource) {
+	for h := range now.about(w.r) {
 		if h.failed != nil {
 			w.refuse(h, nil, h.failed)
 			continue

@@ -35,8 +35,8 @@ func Plugin(o Options) admission.Plugin {
 			x := newIndex(o.Prices)
 			group := Group(o.GroupDomain)
 			err := errors.Join(
-				b.Observe(meta.GroupResource{Group: group, Resource: "validatingadmissionpolicies"}, x.policyFeed()),
-				b.Observe(meta.GroupResource{Group: group, Resource: "validatingadmissionpolicybindings"}, x.bindingFeed()),
+				b.Observe(meta.GroupResource{Group: group, Resource: "validatingadmissionpolicies"}, watch.EveryObject(x.policyFeed())),
+				b.Observe(meta.GroupResource{Group: group, Resource: "validatingadmissionpolicybindings"}, watch.EveryObject(x.bindingFeed())),
 			)
 			return nil, &validator{index: x}, err
 		},
@@ -74,11 +74,11 @@ type validator struct{ index *index }
 // annotate; the first that denies is the answer.
 func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	now := v.index.current.Load()
-	if !now.any(r.Resource.Resource) {
+	if !now.any(r) {
 		return nil
 	}
 	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
-	for h := range now.about(r.Resource.Resource) {
+	for h := range now.about(r) {
 		if err := w.judge(h); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func admissionTarget(t registry.Target, op admission.Operation, name string) adm
 // admission completes the description of an operation for plugins. The caller fills in the kind,
 // the name, the objects, the options and the user.
 func (e *Engine) admission(t admission.Target, r admission.Request) *admission.Request {
-	r.Operation, r.Namespace, r.Server = t.Operation, t.Namespace, admissionServer{e}
+	r.Operation, r.Namespace, r.Server = t.Operation, t.Namespace, admissionServer{e: e}
 	r.Resource, r.Subresource = t.Resource, t.Subresource
 	r.RequestKind, r.RequestResource, r.RequestSubresource = r.Kind, t.Resource, t.Subresource
 	return &r
@@ -78,10 +78,14 @@ func (w *write) admission() *admission.Request {
 			FieldManager: w.opts.FieldManager, FieldValidation: w.opts.FieldValidation,
 		}
 	}
-	return w.engine.admission(w.admissionTarget(), admission.Request{
+	r := w.engine.admission(w.admissionTarget(), admission.Request{
 		Kind: w.sent.kind.GroupVersionKind(), Name: w.name(), Object: w.sent.new, OldObject: w.sent.old,
 		Options: options, User: w.user, DryRun: w.opts.DryRun,
 	})
+	if w.sent.kind != w.kind {
+		r.Server = admissionServer{e: w.engine, written: w.sent.kind}
+	}
+	return r
 }
 
 // optionsKind returns the apiVersion and kind of a request's options (ADM-15).
@@ -101,7 +105,10 @@ func dryRun(on bool) []string {
 func (e *Engine) Authorizer() authz.Authorizer { return e.cfg.Authorizer }
 
 // admissionServer answers the questions that plugins ask about other objects.
-type admissionServer struct{ e *Engine }
+type admissionServer struct {
+	e       *Engine
+	written *Kind // the document that is written, if it is not the object
+}
 
 var _ admission.Server = admissionServer{}
 

@@ -4,10 +4,25 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
+
+// kindOf returns the kind of an object: that of what the requester writes, which may be a document of a
+// subresource, or one that is served.
+func (s admissionServer) kindOf(object map[string]any) (kind *Kind, fields *apply.Fields, err error) {
+	if w := s.written; w != nil && tree.Text(object, "apiVersion") == w.APIVersion() && tree.Text(object, "kind") == w.Names.Kind {
+		fields, err = apply.New([]apply.Version{{APIVersion: w.APIVersion(), Schema: w.Schema}}, nil)
+		return w, fields, err
+	}
+	served, err := s.served(object)
+	if err != nil {
+		return nil, nil, err
+	}
+	return served.Kind, served.ownership.rules.Load().fields, nil
+}
 
 // served returns the kind of an object.
 func (s admissionServer) served(object map[string]any) (*Served, error) {
@@ -24,21 +39,21 @@ func (s admissionServer) served(object map[string]any) (*Served, error) {
 }
 
 func (s admissionServer) Merge(_ context.Context, object, part map[string]any) (map[string]any, error) {
-	served, err := s.served(object)
+	_, fields, err := s.kindOf(object)
 	if err != nil {
 		return nil, err
 	}
-	return served.ownership.rules.Load().fields.Merge(object, part)
+	return fields.Merge(object, part)
 }
 
 func (s admissionServer) Default(ctx context.Context, object map[string]any) (map[string]any, error) {
-	served, err := s.served(object)
+	kind, _, err := s.kindOf(object)
 	if err != nil {
 		return nil, err
 	}
-	canonical, problems := served.Kind.Schema.Canonical(object)
+	canonical, problems := kind.Schema.Canonical(object)
 	if len(problems) > 0 {
 		return object, nil // the write reports them
 	}
-	return served.Kind.defaulted(ctx, served.Kind.Schema.Default(withoutEmptyMetadata(canonical)))
+	return kind.defaulted(ctx, kind.Schema.Default(withoutEmptyMetadata(canonical)))
 }

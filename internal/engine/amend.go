@@ -30,6 +30,9 @@ func (e *Engine) Amend(ctx context.Context, served *Served, entry *watch.Entry, 
 	}
 	err := run(ctx, amendSteps, d)
 	if errors.Is(err, errRace) {
+		if err := served.Cache.Fresh(ctx); err != nil { // the collector looks at the live view to find out what happened
+			return true, e.readError(served.Kind, "get", err)
+		}
 		err = status.Conflict(served.Kind.GroupResource(), t.Name, "it was changed meanwhile")
 	}
 	return true, err

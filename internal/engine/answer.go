@@ -2,10 +2,15 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 )
+
+// maxForceWait is how long a writer waits for what it wrote to be in force. It is stored, and takes
+// effect anyway.
+const maxForceWait = time.Second
 
 // inForce waits until a version of an object is in force.
 type inForce func(ctx context.Context, version storage.Revision)
@@ -19,10 +24,21 @@ func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context
 	}
 }
 
+// AwaitForce waits until a version of an object of a resource is in force, see AnswerAfter, or ctx ends.
+func (e *Engine) AwaitForce(ctx context.Context, of meta.GroupVersionResource, version storage.Revision) {
+	if served, ok := e.Set().Lookup(of); ok {
+		if wait := served.inForce.Load(); wait != nil {
+			(*wait)(ctx, version)
+		}
+	}
+}
+
 // awaitForce waits as AnswerAfter asks for.
 func (w *write) awaitForce(ctx context.Context) {
 	wait := w.served.inForce.Load()
 	if wait != nil && w.sub == nil && !w.opts.DryRun && !w.remove && w.result.Entry != nil {
+		ctx, cancel := context.WithTimeout(ctx, maxForceWait)
+		defer cancel()
 		(*wait)(ctx, w.result.Entry.Revision())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -214,5 +215,87 @@ func BenchmarkFirstPageOfThePast(b *testing.B) {
 		require.NoError(b, err)
 		require.NotNil(b, l.Remaining)
 		require.EqualValues(b, 199_500, *l.Remaining)
+	}
+}
+
+// BenchmarkLoad is the start of a server with 64 kinds and 200,000 objects.
+func BenchmarkLoad(b *testing.B) {
+	db := memory.New()
+	defer func() { require.NoError(b, db.Close()) }()
+	const kinds = 64
+	var all []*registry.Resource
+	for i := range kinds {
+		k := widgets()
+		k.Plural, k.Names = fmt.Sprintf("kind%02ds", i), registry.Names{Kind: fmt.Sprintf("Kind%02d", i)}
+		r, err := k.Resource()
+		require.NoError(b, err)
+		all = append(all, r)
+	}
+	load := func() (*engine.Engine, func()) {
+		e, err := engine.New(engine.Config{Store: storage.New(db)})
+		require.NoError(b, err)
+		ctx, cancel := context.WithCancel(b.Context())
+		require.NoError(b, e.Start(ctx))
+		require.NoError(b, e.Install(ctx, all...))
+		return e, func() { cancel(); e.Wait() }
+	}
+	e, stop := load()
+	for i := range 200_000 {
+		body := fmt.Appendf(nil, `{"metadata":{"name":"w%06d"},"spec":{"size":1}}`, i)
+		_, err := e.Create(b.Context(), registry.Target{Resource: all[i%kinds].GroupVersionResource(), Namespace: "a"}, body, registry.WriteOptions{})
+		require.NoError(b, err)
+	}
+	stop()
+	b.ReportAllocs()
+	for b.Loop() {
+		_, stop := load()
+		stop()
+	}
+}
+
+// BenchmarkRemote is a write over a store whose calls take two milliseconds.
+func BenchmarkRemote(b *testing.B) {
+	store := newPrompt(memory.New())
+	e := startBench(b, store)
+	_, err := e.Create(b.Context(), inA, kilobyte("x"), registry.WriteOptions{})
+	require.NoError(b, err)
+	store.latency = 2 * time.Millisecond
+	n := 0
+	for _, verb := range []struct {
+		name string
+		run  func() error
+	}{
+		{"get", func() error { _, err := e.Get(b.Context(), named("x"), registry.ListRequest{}); return err }},
+		{"create", func() error {
+			_, err := e.Create(b.Context(), inA, kilobyte(fmt.Sprintf("w%09d", n)), registry.WriteOptions{})
+			return err
+		}},
+		{"merge patch", func() error {
+			_, err := merge(b.Context(), e, named("x"), fmt.Sprintf(`{"spec":{"size":%d}}`, n%1000+1))
+			return err
+		}},
+		{"merge patch no-op", func() error { _, err := merge(b.Context(), e, named("x"), `{}`); return err }},
+		{"delete", func() error {
+			_, err := e.Delete(b.Context(), named(fmt.Sprintf("w%09d", n)), registry.DeleteOptions{})
+			return err
+		}},
+	} {
+		b.Run(verb.name, func(b *testing.B) {
+			if verb.name == "delete" {
+				store.latency = 0
+				for i := range b.N {
+					_, err := e.Create(b.Context(), inA, kilobyte(fmt.Sprintf("w%09d", n+i+1)), registry.WriteOptions{})
+					require.NoError(b, err)
+				}
+				store.latency = 2 * time.Millisecond
+			}
+			trips := store.trips()
+			b.ResetTimer()
+			for range b.N {
+				n++
+				require.NoError(b, verb.run())
+			}
+			b.ReportMetric(float64(store.trips()-trips)/float64(b.N), "round-trips/op")
+		})
 	}
 }

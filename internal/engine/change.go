@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -369,10 +374,8 @@ func (c *change) load(ctx context.Context) error {
 			c.forgotten = append(c.forgotten, forgotten{one.records, before})
 		}
 	}
-	for _, one := range c.added {
-		if err := c.loadOne(ctx, one); err != nil {
-			return fmt.Errorf("load %s: %w", one.Kind.GroupResource(), err)
-		}
+	if err := c.loadAll(ctx); err != nil {
+		return err
 	}
 	if gate, ok := c.engine.cfg.Gate.(Loader); ok && len(c.fresh) > 0 {
 		gate.Loaded(ctx, c.engine, c.fresh)
@@ -397,7 +400,7 @@ func (c *change) inherit(one *Served) {
 		}
 	}
 	if c.showsAs(have, one) {
-		one.Cache, one.stale, one.expiry, one.records = have.Cache, have.stale, have.expiry, have.records
+		one.Cache, one.stale, one.expiry, one.records, one.reader = have.Cache, have.stale, have.expiry, have.records, have.reader
 	}
 	for _, form := range c.added {
 		if form.stored == one {
@@ -444,38 +447,94 @@ func (r *Kind) showsAs(by *Kind) bool {
 		r.Writes.TTL == by.Writes.TTL
 }
 
-func (c *change) loadOne(ctx context.Context, one *Served) error {
-	e := c.engine
-	switch {
-	case one.stored != one:
-		one.Cache = one.stored.Cache // loaded before
-		if c.replaces[one] == nil {
+// loadAll reads the objects of the added kinds from the store, of several kinds at a time.
+func (c *change) loadAll(ctx context.Context) error {
+	var views []*loading
+	for _, one := range c.added {
+		if one.stored != one || one.Kind.Virtual != nil || one.Cache != nil {
+			continue
+		}
+		if err := c.prepare(one); err != nil {
+			return fmt.Errorf("load %s: %w", one.Kind.GroupResource(), err)
+		}
+		views = append(views, &loading{of: one, again: c.before(one) != nil})
+	}
+	failed := c.engine.loadViews(ctx, views)
+	for _, v := range views { // also after a failure, so that abandon knows what there is
+		switch {
+		case v.swap != nil:
+			v.of.Cache, c.swaps = v.swap.Cache(), append(c.swaps, v.swap)
+		case v.cache != nil:
+			v.of.Cache = v.cache
+			c.loaded, c.fresh = append(c.loaded, v.of.Kind.StorageName), append(c.fresh, v.of)
+		}
+	}
+	for _, one := range c.added {
+		if one.stored == one {
+			continue
+		}
+		if one.Cache = one.stored.Cache; c.replaces[one] == nil {
 			c.fresh = append(c.fresh, one)
 		}
-		return nil
-	case one.Kind.Virtual != nil || one.Cache != nil:
-		return nil
 	}
+	return failed
+}
+
+// prepare makes what has to be there before the objects of a kind are read.
+func (c *change) prepare(one *Served) error {
 	if ttl := one.Kind.Writes.TTL; ttl > 0 {
 		one.expiry = newExpiry(ttl)
 	}
-	for _, o := range e.observations {
-		if err := e.observe(one, o); err != nil {
+	for _, o := range c.engine.observations {
+		if err := c.engine.observe(one, o); err != nil {
 			return err
 		}
 	}
-	var err error
-	if c.before(one) != nil {
-		var swap *watch.Replacement
-		if swap, err = e.dispatcher.Replace(ctx, e.cacheConfig(one)); err == nil {
-			one.Cache, c.swaps = swap.Cache(), append(c.swaps, swap)
-		}
-		return err
+	return nil
+}
+
+// loading is a live view that is being filled.
+type loading struct {
+	of    *Served
+	again bool // it is to take the place of another one
+
+	cache *watch.Cache // nil if the view could not be filled, or is the one of swap
+	swap  *watch.Replacement
+}
+
+func (l *loading) load(ctx context.Context, e *Engine) (err error) {
+	defer guard.RecoverAs(&err, "reading the objects of a kind", status.Internal)
+	if l.again {
+		l.swap, err = e.dispatcher.Replace(ctx, e.cacheConfig(l.of))
+	} else {
+		l.cache, err = e.dispatcher.Add(ctx, e.cacheConfig(l.of))
 	}
-	if one.Cache, err = e.dispatcher.Add(ctx, e.cacheConfig(one)); err == nil {
-		c.loaded, c.fresh = append(c.loaded, one.Kind.StorageName), append(c.fresh, one)
+	if err != nil {
+		return fmt.Errorf("load %s: %w", l.of.Kind.GroupResource(), err)
 	}
-	return err
+	return nil
+}
+
+// loadViews fills live views, as many at a time as there are processors. The first failure ends it.
+func (e *Engine) loadViews(ctx context.Context, views []*loading) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var running sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(views)) {
+		running.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(views); i = int(next.Add(1)) - 1 {
+				if ctx.Err() != nil {
+					return
+				}
+				if err := views[i].load(ctx, e); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	running.Wait()
+	return context.Cause(ctx)
 }
 
 // abandon undoes what load has begun.
@@ -499,6 +558,11 @@ func (c *change) publish() {
 	}
 	for _, swap := range c.swaps {
 		swap.Swap()
+	}
+	for _, one := range c.added {
+		if one.reader != nil {
+			one.reader.Store(one) // and the view lets go of the one before
+		}
 	}
 	e.set.Store(c.edit.done())
 	e.renewal.announce()
@@ -530,14 +594,16 @@ func (s *Served) selectable() []string {
 
 // cacheConfig describes a resource to the dispatcher.
 func (e *Engine) cacheConfig(s *Served) watch.CacheConfig {
+	s.reader = &atomic.Pointer[Served]{}
+	s.reader.Store(s)
 	return watch.CacheConfig{
 		StorageName: s.Kind.StorageName,
 		Fields:      s.selectable(),
 		LogAge:      e.cfg.History,
 		LogBytes:    e.cfg.LogBytes,
 		Logger:      e.cfg.Logger.WithValues("resource", s.Kind.GroupResource().String()),
-		Decode:      e.decoder(s),
-		DecodeAll:   e.pageDecoder(s),
+		Decode:      e.decoder(s.reader),
+		DecodeAll:   e.pageDecoder(s.reader),
 	}
 }
 

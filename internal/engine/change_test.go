@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,6 +66,25 @@ func TestAKindIsReplaced(t *testing.T) {
 	})
 }
 
+// A live view that goes on does not keep the kind that it began with, which has schemas and rules.
+func TestAReplacedKindIsForgotten(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	replaced := func() weak.Pointer[engine.Kind] {
+		before, _ := e.Set().Lookup(widgetResource)
+		next := widgets()
+		next.Doc = "another description"
+		require.NoError(t, e.Change(t.Context(), []meta.GroupVersionResource{widgetResource}, []*registry.Resource{describe(t, next)}))
+		after, _ := e.Set().Lookup(widgetResource)
+		require.Same(t, before.Cache, after.Cache)
+		return weak.Make(before.Kind)
+	}()
+	create(t, e, "x")
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return replaced.Value() == nil
+	}, time.Minute, time.Millisecond)
+}
+
 // gadget is a widget with another schema.
 type gadget struct {
 	meta.TypeMeta   `json:",inline"`
@@ -84,6 +105,7 @@ func TestAReplacementWithAnotherSchemaShowsWhatIsStored(t *testing.T) {
 		old, _ := e.Set().Lookup(widgetResource)
 		began, err := e.Resolve("patch", named("x"))
 		require.NoError(t, err)
+		require.NoError(t, old.Cache.Fresh(t.Context()))
 		at := old.Cache.Revision()
 		next, err := registry.Kind[gadget]{Group: "example.dev", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}.Resource()
 		require.NoError(t, err)
@@ -169,7 +191,8 @@ func TestAChangeThatFailsHalfWayChangesNothing(t *testing.T) {
 	require.NoError(t, e.Install(t.Context(), describe(t, widgets())))
 	create(t, e, "x")
 	before := e.Set()
-	cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: e.Set().All()[0].Cache.Revision()})
+	require.NoError(t, before.All()[0].Cache.Fresh(t.Context()))
+	cursor, err := e.Follow(t.Context(), inA, registry.WatchRequest{After: before.All()[0].Cache.Revision()})
 	require.NoError(t, err)
 	defer cursor.Close()
 

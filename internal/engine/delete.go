@@ -45,6 +45,9 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	if at.Subresource != nil {
 		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "delete")
 	}
+	if o.IgnoreReadError {
+		return at.deleteUnreadable(ctx, o)
+	}
 	if err := checkPolicy(o.Propagation); err != nil {
 		return nil, err
 	}
@@ -76,11 +79,18 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 		d := base
 		err := run(ctx, steps, &d)
 		if !errors.Is(err, errRace) {
-			return d.result, err
+			again, unread := d.sight.outdated(ctx, e)
+			if unread != nil {
+				return nil, unread
+			}
+			if !again {
+				return d.result, err
+			}
 		}
-		if err := e.catchUp(ctx, served); err != nil {
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		base.sight.newest = true
 	}
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }
@@ -105,6 +115,7 @@ type deletion struct {
 	due   storage.Revision // without a request: the state whose time is over
 	patch []byte           // of an amendment
 
+	sight     sight
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form
 	shown     registry.Tree // old in the form of the request
@@ -126,7 +137,7 @@ func (d *deletion) admission() *admission.Request {
 }
 
 func readDeleted(ctx context.Context, d *deletion) (err error) {
-	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
+	if d.entry, err = d.sight.read(ctx, d.engine, d.served, d.key); err != nil {
 		return err
 	}
 	if d.entry == nil || d.selected != "" && d.selected != d.entry.UID() {
@@ -302,10 +313,13 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 // removeDeleted removes the object from the store, unless it has changed.
 func removeDeleted(ctx context.Context, d *deletion) error {
 	if !d.opts.DryRun {
+		d.sight.leave()
 		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
-		if _, err := d.engine.store(ctx, d.served, []storage.Op{op}, d.old, nil); err != nil {
+		rev, err := d.engine.store(ctx, d.served, []storage.Op{op}, d.old, nil)
+		if err != nil {
 			return d.engine.deleteError(d.served.Kind, err)
 		}
+		d.served.Cache.Committed(d.key, rev, nil)
 	}
 	d.result = &registry.Result{Entry: d.entry, Removed: true}
 	return nil
@@ -332,16 +346,22 @@ func (d *deletion) mark(ctx context.Context) error {
 	}
 	rev := d.entry.Revision()
 	if !d.opts.DryRun {
+		d.sight.leave()
 		op := storage.Put(d.key, d.engine.value(form, encoded), storage.Expect(rev))
 		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
 			return d.engine.deleteError(d.stored, err)
 		}
 	}
 	body, facts, err := d.served.scan(form, encoded)
-	if err == nil {
-		d.result = &registry.Result{Entry: watch.NewEntry(d.key, rev, body, facts)}
+	if err != nil {
+		return err
 	}
-	return err
+	entry := watch.NewEntry(d.key, rev, body, facts)
+	if !d.opts.DryRun {
+		d.served.Cache.Committed(d.key, rev, entry)
+	}
+	d.result = &registry.Result{Entry: entry}
+	return nil
 }
 
 func (e *Engine) deleteError(r *Kind, err error) error {

@@ -80,6 +80,7 @@ type Engine struct {
 	types      atomic.Pointer[typeIndex]
 	encodings  *encodings
 	renewal    renewal
+	admitted   admitted
 	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
@@ -201,6 +202,11 @@ func (e *Engine) Wait() { e.running.Wait() }
 func (e *Engine) Ready() error {
 	if !e.started.Load() {
 		return errors.New("not started")
+	}
+	if r, ok := storage.As[storage.Readiness](e.cfg.Store); ok {
+		if err := r.Ready(); err != nil {
+			return err
+		}
 	}
 	return e.dispatcher.Ready()
 }

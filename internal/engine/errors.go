@@ -14,6 +14,9 @@ import (
 // reached (STORE-08).
 const storeRetryAfter = 2
 
+// outageRetryAfter is the number of seconds that a client should wait while the store elects a leader.
+const outageRetryAfter = 1
+
 // readError converts a failed read of the store into an error for the client.
 func (e *Engine) readError(r *Kind, verb string, err error) error {
 	switch {
@@ -25,6 +28,8 @@ func (e *Engine) readError(r *Kind, verb string, err error) error {
 		return status.NotFound(r.GroupResource(), "").WithMessage("the server no longer serves " + r.GroupResource().String())
 	case errors.Is(err, watch.ErrEnded):
 		return status.ServiceUnavailable("the server is shutting down").WithRetryAfter(1)
+	case errors.Is(err, storage.ErrUnavailable):
+		return e.unavailable(r, verb, err)
 	}
 	e.cfg.Logger.Error(err, "the store could not be read", "resource", r.GroupResource().String(), "verb", verb)
 	return status.ServerTimeout(r.GroupResource(), verb, storeRetryAfter)
@@ -50,9 +55,18 @@ func (e *Engine) writeError(r *Kind, err error) error {
 		return status.Timeout(unknownWrite(r), 0)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
+	case errors.Is(err, storage.ErrUnavailable):
+		return e.unavailable(r, "write", err)
 	}
 	e.cfg.Logger.Error(err, "the store refused a write", "resource", r.GroupResource().String())
 	return status.ServerTimeout(r.GroupResource(), "write", storeRetryAfter)
+}
+
+// unavailable is the answer while the store cannot be reached. Nothing was written and nothing will be, so
+// clients may send any request again.
+func (e *Engine) unavailable(r *Kind, verb string, err error) error {
+	e.cfg.Logger.Info("the store is unavailable", "resource", r.GroupResource().String(), "verb", verb, "reason", err.Error())
+	return status.ServiceUnavailable("the store is unavailable; try again").WithRetryAfter(outageRetryAfter).WithCause(err)
 }
 
 // unknownWrite is what a client is told that must read before it retries.

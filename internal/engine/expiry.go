@@ -26,14 +26,16 @@ func newExpiry(ttl time.Duration) *expiry {
 }
 
 // note sets the deadline of a record, given the time it was written. A record without that time was
-// written before the kind had a time to live, which then counts from now. note is called for every
-// state that is decoded, old ones included, and never blocks.
+// written before the kind had a time to live, which then counts from now. So it does for a record that is
+// further in the future than the time to live: it is from a clock that this process does not share, as
+// that of a fork in a bubble. note is called for every state that is decoded, old ones included, and
+// never blocks.
 func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	if x == nil {
 		return
 	}
-	if written.IsZero() {
-		written = time.Now()
+	if now := time.Now(); written.IsZero() || written.Sub(now) > x.ttl {
+		written = now
 	}
 	x.mu.Lock()
 	first := x.queue.set(deadline{written.Add(x.ttl), key, rev})

@@ -93,3 +93,21 @@ func TestSTORE_06_ATimeToLiveThatComesLaterCountsFromThen(t *testing.T) {
 		require.False(t, exists(t, e, "a"))
 	})
 }
+
+// A record from a clock far ahead lives as long as others do, from when it is seen.
+func TestARecordFromTheFutureExpires(t *testing.T) {
+	b := memory.New()
+	e, stop := live(t, b, mortal(time.Hour))
+	create(t, e, "x")
+	stop()
+	synctest.Test(t, func(t *testing.T) { // it is the year 2000
+		copied, err := b.Fork()
+		require.NoError(t, err)
+		e, stop := live(t, copied, mortal(time.Hour))
+		defer stop()
+		time.Sleep(59 * time.Minute)
+		require.True(t, exists(t, e, "x"))
+		time.Sleep(2 * time.Minute)
+		require.False(t, exists(t, e, "x"))
+	})
+}

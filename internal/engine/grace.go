@@ -176,7 +176,8 @@ func (e *Engine) endDue(ctx context.Context, steps []step[*deletion], s *Served,
 
 // readDue reads the object if it is still in the state whose time is over.
 func readDue(ctx context.Context, d *deletion) (err error) {
-	if d.entry, err = d.engine.current(ctx, d.served, d.key); err != nil {
+	d.entry, err = d.engine.current(ctx, d.served, d.key)
+	if err != nil && status.ReasonOf(err) != meta.ReasonStoreReadError {
 		return err
 	}
 	if d.entry == nil || d.entry.Revision() != d.due {

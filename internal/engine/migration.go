@@ -288,13 +288,18 @@ func readRecord(ctx context.Context, w *rewriting) error {
 		w.passed = true
 		return nil
 	}
-	if err != nil {
+	if err == nil {
+		w.revision = rec.Revision
+		w.have, err = parseRecord(rec.Value)
+	} else if !errors.Is(err, storage.ErrUnreadable) {
 		return err
 	}
-	w.revision = rec.Revision
-	w.have, err = parseRecord(rec.Value)
-	w.passed = err == nil && w.have.fingerprint == w.served.Kind.fingerprint
-	return err
+	if err != nil {
+		w.keep(err)
+		return nil
+	}
+	w.passed = w.have.fingerprint == w.served.Kind.fingerprint
+	return nil
 }
 
 func moderniseRecord(ctx context.Context, w *rewriting) error {

@@ -168,10 +168,18 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	for range maxTries {
 		w := in.try()
 		err := run(ctx, steps, w)
-		if errors.Is(err, errRace) {
+		again := errors.Is(err, errRace)
+		if !again {
+			var unread error
+			if again, unread = w.outdated(ctx); unread != nil {
+				return nil, unread
+			}
+		}
+		if again {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+			in.newest = true
 			continue
 		}
 		if err != nil {
@@ -214,6 +222,8 @@ func commit(ctx context.Context, w *write) error {
 		}
 		return w.engine.commitError(ctx, w, storage.ErrTooLarge) // as the write would be (DRY-06, S15)
 	}
+	w.sight.leave()
+	w.assumed = false
 	ops, along := alongside(ctx, append(w.checks, op))
 	rev, err := w.engine.store(ctx, w.served, ops, w.stored.old, next)
 	if lost, ok := errors.AsType[*storage.ConflictError](err); ok && along != "" && lost.Key == along {
@@ -242,6 +252,13 @@ func (w *write) finish(rev storage.Revision) error {
 	entry, err := w.newEntry(w.key, rev, encoded)
 	if err != nil {
 		return err
+	}
+	switch {
+	case w.opts.DryRun:
+	case w.remove:
+		w.served.Cache.Committed(w.key, rev, nil)
+	default:
+		w.served.Cache.Committed(w.key, rev, entry)
 	}
 	w.result = &registry.Result{Entry: entry, Created: w.creating(), Removed: w.remove}
 	return nil

@@ -36,6 +36,9 @@ func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.En
 	}
 	entry, ok := served.Cache.Get(storage.ObjectKey(r.StorageName, t.Namespace, t.Name))
 	if !ok {
+		if err := served.unreadable(storage.ObjectKey(r.StorageName, t.Namespace, t.Name)); err != nil {
+			return nil, err
+		}
 		return nil, status.NotFound(r.GroupResource(), t.Name)
 	}
 	if sub != nil && sub.view != nil {
@@ -54,6 +57,7 @@ func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) 
 		if err := s.Cache.Err(); err != nil { // tell a stopped view from a late one
 			return e.readError(s.Kind, "read", err)
 		}
+		s.Cache.AwaitOwn(ctx)
 		return nil
 	case lr.Match == "":
 		if err := s.Cache.Fresh(ctx); err != nil {
@@ -98,6 +102,10 @@ type Listed struct {
 	Served *Served      // the listed resource
 	Shards *meta.Shards // as in the request
 
+	// Converted says that the items are converted, although metadata alone was asked for: they were
+	// selected by what they are converted to.
+	Converted bool
+
 	// Stored are the same objects in their stored form, which needs no conversion.
 	Stored iter.Seq2[*watch.Entry, error]
 }
@@ -118,7 +126,7 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 		return nil, err
 	}
 	filter.Shards = lr.Shards
-	late, err := served.lateFields(lr.Fields)
+	late, err := served.lateOf(lr.Labels, lr.Fields)
 	if err != nil {
 		return nil, err
 	}
@@ -127,15 +135,16 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 		scope = chunkScope{
 			resource: served.Kind.GroupResource().String(), storageName: served.Kind.StorageName,
 			// Of the stored form: the version may change (PAGE-09).
-			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String() + late.String(), shards: lr.Shards.String(),
+			namespace: t.Namespace, labels: lr.Labels.String(), fields: filter.Fields.String() + late.fields.String(), shards: lr.Shards.String(),
 		}
 	}
 	snap, from, err := e.snapshot(ctx, served, scope, lr)
 	if err != nil {
 		return nil, err
 	}
+	served.warnOfUnreadable(ctx, snap, filter)
 	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
-	if !late.Empty() {
+	if !late.empty() {
 		found.late = &lateChoice{ctx: ctx, served: served, by: late}
 	}
 	out := &Listed{List: registry.List{Revision: snap.Revision()}, Served: served, Shards: lr.Shards}
@@ -152,7 +161,8 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 			}
 		}
 	}
-	if served.Converts() && !lr.MetadataOnly {
+	out.Converted = lr.MetadataOnly && !late.empty()
+	if served.Converts() && (!lr.MetadataOnly || out.Converted) {
 		out.Items = served.showEach(ctx, out.Stored)
 	}
 	return out, nil
@@ -232,6 +242,7 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 	switch {
 	case s.Kind.straight():
 		fields, err = s.earlyFields(fields)
+		labels = s.earlyLabels(labels)
 	case s.Kind.Stored != nil && !fields.Empty():
 		fields, err = s.storedFields(fields)
 	}
@@ -368,7 +379,7 @@ func (at *Resolved) Watch(ctx context.Context, wr registry.WatchRequest) iter.Se
 			if events, err = cursor.Next(ctx, events[:0]); err != nil {
 				break
 			}
-			if events, err = at.Choose(ctx, wr.Fields, events); err != nil {
+			if events, err = at.Choose(ctx, wr.Labels, wr.Fields, events); err != nil {
 				break
 			}
 			if err = at.Served.ShowEvents(ctx, events); err != nil {

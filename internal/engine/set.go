@@ -32,8 +32,9 @@ type Served struct {
 	records   *records     // shared by all forms: what stored records can be read as
 	fields    familyFields // of the stored form of a straight kind
 	flights   *flights
-	broken    *broken // objects that cannot be shown in this form
-	late      bool    // it was added to an engine that served others already
+	broken    *broken                 // objects that cannot be shown in this form
+	reader    *atomic.Pointer[Served] // the latest resource that the live view is of; nil for forms that have none of their own
+	late      bool                    // it was added to an engine that served others already
 
 	ending  *atomic.Bool             // see Ending
 	inForce *atomic.Pointer[inForce] // see AnswerAfter

@@ -23,7 +23,7 @@ func read(ctx context.Context, w *write) error {
 		return nil // a POST: the body has the name, and only the commit can tell whether it is free
 	}
 	w.key = storage.ObjectKey(w.kind.StorageName, w.target.Namespace, w.target.Name)
-	entry, err := w.engine.current(ctx, w.served, w.key)
+	entry, err := w.sight.read(ctx, w.engine, w.served, w.key)
 	if err != nil {
 		return err
 	}
@@ -213,20 +213,6 @@ func reset(ctx context.Context, w *write) error {
 	return nil
 }
 
-// gate asks whether the namespace accepts new objects. It adds the conditions that must still hold
-// at the commit.
-func gate(ctx context.Context, w *write) error {
-	if !w.creating() || w.kind.ClusterScoped || w.engine.cfg.Gate == nil {
-		return nil
-	}
-	checks, err := w.engine.cfg.Gate.AdmitCreate(ctx, w.engine.cfg.Store, w.kind.GroupResource(), w.target.Namespace, tree.Text(w.sent.new, "metadata", "name"))
-	if err != nil {
-		return err
-	}
-	w.checks = checks
-	return nil
-}
-
 // mutate asks the mutating plugins.
 func mutate(ctx context.Context, w *write) error {
 	sent := w.sent.new
@@ -342,8 +328,8 @@ func skipUnchanged(_ context.Context, w *write) error {
 	return nil
 }
 
-// store commits operations with their companions and waits until every read shows them, as long as
-// the request lasts.
+// store commits operations with their companions. Reads that ask for the newest state show them from
+// then on; the live view does so a moment later.
 func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree) (storage.Revision, error) {
 	if companions := s.Kind.base.Hooks.Companions; companions != nil {
 		more, err := companions(old, next)
@@ -356,9 +342,8 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 	if err != nil {
 		return 0, err
 	}
-	// What is stored is a success. If the wait fails, the kind is no longer served, the server
-	// ends, or the request does: a client that is told of a failure would write again.
-	_ = s.Cache.WaitFor(ctx, rev)
+	// What the server itself goes by, such as a role, is in force when the write is answered.
+	s.Cache.AwaitObservers(ctx, rev)
 	return rev, nil
 }
 
@@ -368,26 +353,17 @@ func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 	if !errors.As(err, &lost) {
 		return e.writeError(w.kind, err)
 	}
-	if waitErr := e.catchUp(ctx, w.served); waitErr != nil {
-		return waitErr
-	}
 	if lost.Key != w.key || !w.creating() || w.target.Name != "" {
 		return errRace
 	}
 	if w.generated {
 		return w.nameTaken()
 	}
-	existing, ok := w.served.Cache.Get(w.key)
-	return w.alreadyExists(ok && existing.Facts().Deleted != nil)
-}
-
-// catchUp waits until the live view shows the change that made a commit fail, so that the next
-// attempt does not read the same state again.
-func (e *Engine) catchUp(ctx context.Context, s *Served) error {
-	if err := s.Cache.Fresh(ctx); err != nil {
-		return e.readError(s.Kind, "update", err)
+	existing, err := e.current(ctx, w.served, w.key)
+	if err != nil && status.ReasonOf(err) != meta.ReasonStoreReadError {
+		return err
 	}
-	return nil
+	return w.alreadyExists(existing != nil && existing.Facts().Deleted != nil)
 }
 
 func (w *write) alreadyExists(ending bool) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -94,16 +95,16 @@ func (k *records) form(t registry.Tree) (*Kind, error) {
 			return r, nil
 		}
 	}
-	return nil, fmt.Errorf("the object %q was written as a %s of %s, from which no conversion is known: give the kind that form, too, which need not be served",
-		tree.NameOf(t), word(kind), word(version))
+	return nil, fmt.Errorf("the object %q was written as a %s of %s, from which %w", tree.NameOf(t), word(kind), word(version), errUnknownForm)
 }
 
 // decoder makes entries of stored records. A record keeps the version that it was written in: readers convert it when they
 // need another. A record written under another schema of its version is brought to the present one in memory, at its own
 // revision and without a write, so that a new default shows in every read (design rule 9). One that nothing is known of is an
 // error, which names it: it is neither hidden nor taken for something else.
-func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
+func (e *Engine) decoder(of *atomic.Pointer[Served]) func(storage.Record) (*watch.Entry, error) {
 	return func(rec storage.Record) (*watch.Entry, error) {
+		s := of.Load()
 		d, err := s.decode(rec)
 		if err == nil && !d.complete {
 			d.facts.Fields, err = s.stored.Kind.fieldsOfOne(d.form, d.object)
@@ -116,8 +117,9 @@ func (e *Engine) decoder(s *Served) func(storage.Record) (*watch.Entry, error) {
 }
 
 // pageDecoder is decoder for many records. Those that have to be converted for the sake of their fields are converted together.
-func (e *Engine) pageDecoder(s *Served) func([]storage.Record) ([]*watch.Entry, error) {
+func (e *Engine) pageDecoder(of *atomic.Pointer[Served]) func([]storage.Record) ([]*watch.Entry, error) {
 	return func(page []storage.Record) ([]*watch.Entry, error) {
+		s := of.Load()
 		all := make([]decoded, len(page))
 		missing := map[*Kind][]*decoded{}
 		for i, rec := range page {
@@ -158,20 +160,33 @@ type decoded struct {
 func (s *Served) decode(rec storage.Record) (decoded, error) {
 	stored, err := parseRecord(rec.Value)
 	if err != nil {
-		return decoded{}, err
+		return decoded{}, damaged(err)
 	}
 	if s.expiry != nil {
 		s.expiry.note(rec.Key, rec.Revision, stored.written)
 	}
 	form, object, stale, err := s.refresh(stored)
 	if err != nil {
-		return decoded{}, err
+		return decoded{}, damaged(err)
 	}
 	s.stale.note(rec.Key, rec.Revision, stale)
 	d := decoded{record: rec, form: form, object: object, stale: stale != nil}
-	d.body, d.facts, d.complete, err = s.scanForm(form, object)
-	return d, err
+	if d.body, d.facts, d.complete, err = s.scanForm(form, object); err != nil {
+		return d, damaged(err)
+	}
+	return d, nil
 }
+
+// damaged marks an error as one of the record itself, unless the record is in a form that the program does
+// not know: that concerns the program, which should not start.
+func damaged(err error) error {
+	if errors.Is(err, errUnknownForm) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnreadable, err)
+}
+
+var errUnknownForm = errors.New("no conversion is known: give the kind that form, too, which need not be served")
 
 // entryOf makes an entry of a decoded record of s. The next look of the migration finds the record if
 // it is stale.

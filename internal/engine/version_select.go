@@ -12,17 +12,41 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// A Converter may move a selectable field or change its value, so objects of a straight kind are
-// selected by what they are converted to. The live view cannot do that: it would have to ask the
-// Converter about every change, for all readers. So it selects by all but those fields, and readers
-// select from what they get.
+// A Converter may move a selectable field or change its value, and may change labels, so objects of a
+// straight kind are selected by what they are converted to. The live view cannot do that: it would
+// have to ask the Converter about every change, for all readers. So it selects by all else, and
+// readers select from what they get.
 
-// lateFields returns the part of a field selector that is judged by what objects are converted to.
-func (s *Served) lateFields(fields meta.FieldSelector) (meta.FieldSelector, error) {
-	if fields.Empty() || !s.selectsLate() {
-		return meta.FieldSelector{}, nil
+// late is what is judged by what objects are converted to.
+type late struct {
+	labels meta.Selector
+	fields meta.FieldSelector
+}
+
+func (l late) empty() bool { return l.labels.Empty() && l.fields.Empty() }
+
+func (l late) matches(labels meta.Labels, fields fieldValues) bool {
+	return l.labels.Matches(labels) && l.fields.Matches(fields)
+}
+
+// lateOf returns the part of selectors that is judged by what objects are converted to.
+func (s *Served) lateOf(labels meta.Selector, fields meta.FieldSelector) (out late, err error) {
+	if !s.selectsLate() {
+		return late{}, nil
 	}
-	return requirements(fields, func(field string) bool { return !strings.HasPrefix(field, "metadata.") })
+	out.labels = labels
+	if !fields.Empty() {
+		out.fields, err = requirements(fields, func(field string) bool { return !strings.HasPrefix(field, "metadata.") })
+	}
+	return out, err
+}
+
+// earlyLabels returns the part of a label selector that lateOf leaves out.
+func (s *Served) earlyLabels(labels meta.Selector) meta.Selector {
+	if s.selectsLate() {
+		return meta.Selector{}
+	}
+	return labels
 }
 
 // earlyFields returns the rest of a field selector.
@@ -57,8 +81,20 @@ func (f fieldValues) Get(name string) (string, bool) {
 	return "", false
 }
 
+// scannedLabels are the labels of one object, sorted by key.
+type scannedLabels []json.Pair
+
+// Get returns the value of a label.
+func (l scannedLabels) Get(key string) (string, bool) {
+	i, ok := slices.BinarySearchFunc(l, key, func(p json.Pair, key string) int { return strings.Compare(p.Key, key) })
+	if !ok {
+		return "", false
+	}
+	return l[i].Value, true
+}
+
 // chosen reports which objects a selector chooses in the form of s. It converts them in one call.
-func (s *Served) chosen(ctx context.Context, by meta.FieldSelector, entries []*watch.Entry) ([]bool, error) {
+func (s *Served) chosen(ctx context.Context, by late, entries []*watch.Entry) ([]bool, error) {
 	shown, err := s.together(ctx, entries, true)
 	if err != nil {
 		return nil, err
@@ -66,15 +102,15 @@ func (s *Served) chosen(ctx context.Context, by meta.FieldSelector, entries []*w
 	out := make([]bool, len(entries))
 	for i, e := range shown {
 		if e == entries[i] { // the record is in this form
-			out[i] = by.Matches(fieldValues{s.stored.fields.names, e.Facts().Fields})
+			out[i] = by.matches(e.Facts().Labels, fieldValues{s.stored.fields.names, e.Facts().Fields})
 			continue
 		}
 		body := e.Body()
-		_, values, err := json.ScanObject(slices.Concat(body.Prefix, body.Suffix), s.Kind.selected)
+		metadata, values, err := json.ScanObject(slices.Concat(body.Prefix, body.Suffix), s.Kind.selected)
 		if err != nil {
 			return nil, status.Internal(err)
 		}
-		out[i] = by.Matches(fieldValues{s.Kind.Selectable, values})
+		out[i] = by.matches(scannedLabels(metadata.Labels), fieldValues{s.Kind.Selectable, values})
 	}
 	return out, nil
 }
@@ -83,7 +119,7 @@ func (s *Served) chosen(ctx context.Context, by meta.FieldSelector, entries []*w
 type lateChoice struct {
 	ctx    context.Context //nolint:containedctx // of the request that the list belongs to
 	served *Served
-	by     meta.FieldSelector
+	by     late
 	err    error // why the walk has ended early
 }
 
@@ -114,11 +150,17 @@ func (c *lateChoice) from(walk iter.Seq[*watch.Entry]) iter.Seq[*watch.Entry] {
 	}
 }
 
-// Choose returns the events of a watch that its field selector chooses. An object that begins or
+// Chooses reports whether selectors are judged by what objects are converted to.
+func (at *Resolved) Chooses(labels meta.Selector, fields meta.FieldSelector) bool {
+	by, err := at.Served.lateOf(labels, fields)
+	return err == nil && !by.empty()
+}
+
+// Choose returns the events of a watch that its selectors choose. An object that begins or
 // ceases to match is added or deleted, as for the selectors that cursors judge.
-func (at *Resolved) Choose(ctx context.Context, fields meta.FieldSelector, events []watch.Event) ([]watch.Event, error) {
-	by, err := at.Served.lateFields(fields)
-	if err != nil || by.Empty() {
+func (at *Resolved) Choose(ctx context.Context, labels meta.Selector, fields meta.FieldSelector, events []watch.Event) ([]watch.Event, error) {
+	by, err := at.Served.lateOf(labels, fields)
+	if err != nil || by.empty() {
 		return events, err
 	}
 	var states []*watch.Entry

@@ -46,7 +46,8 @@ type intent struct {
 	mayCreate, mayUpdate bool                        // what the request may do in the store
 	allowCreate          func(context.Context) error // asked before an object is created; may be nil
 
-	attempts int // generated names tried so far
+	attempts int  // generated names tried so far
+	newest   bool // further attempts read the newest state; see sight
 }
 
 // part is a tree that a write reads and replaces.
@@ -71,10 +72,12 @@ type write struct {
 	shown        registry.Tree // object.old in the stored form, once it is needed
 	full         registry.Tree // stored.new with the defaults that readers fill in; nil if it has them
 
+	sight   sight
 	key     string
 	entry   *watch.Entry // the stored entry, nil if absent
 	encoded []byte       // canonical JSON of stored.new
 	checks  []storage.Op // must hold at the commit (design rule 2)
+	assumed bool         // the checks are remembered ones, and the store has not been asked
 	remove  bool         // the last finalizer is gone: the object is removed instead of stored
 
 	applied    registry.Tree // the configuration of a server-side apply
@@ -88,7 +91,7 @@ type write struct {
 
 // try begins an attempt.
 func (in *intent) try() *write {
-	w := &write{intent: in, sent: &part{kind: in.served.Kind}}
+	w := &write{intent: in, sent: &part{kind: in.served.Kind}, sight: sight{newest: in.newest}}
 	switch {
 	case in.handler != nil:
 		w.sent.kind = in.handler.body
@@ -131,19 +134,6 @@ func (w *write) notFound() error { return status.NotFound(w.kind.GroupResource()
 
 func (w *write) conflict(why string) error {
 	return status.Conflict(w.kind.GroupResource(), w.name(), why)
-}
-
-// current reads the newest state of an object. It includes every write acknowledged before this
-// call.
-func (e *Engine) current(ctx context.Context, s *Served, key string) (*watch.Entry, error) {
-	if err := s.Cache.Fresh(ctx); err != nil {
-		return nil, e.readError(s.Kind, "get", err)
-	}
-	entry, ok := s.Cache.Get(key)
-	if !ok {
-		return nil, nil
-	}
-	return entry, nil
 }
 
 // treeOf decodes a live object, with its resourceVersion, as clients see it.

@@ -424,6 +424,9 @@ func (s *session) look(ctx context.Context, i item) (err error) {
 		return nil
 	}
 	o, err := s.read(ctx, i.key)
+	if errors.Is(err, errUnreadable) {
+		return nil // the collector is told when it can be read, or is gone
+	}
 	if err != nil || o == nil {
 		return err
 	}

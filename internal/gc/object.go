@@ -2,6 +2,7 @@ package gc
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,9 @@ import (
 
 // manager is the field manager of the collector's writes.
 const manager = "garbage-collector"
+
+// errUnreadable means that an object exists and nobody knows its owners, finalizers and uid.
+var errUnreadable = errors.New("the object cannot be read")
 
 // object is an object as it was read, with the metadata that the collector needs.
 type object struct {
@@ -68,6 +72,9 @@ func (s *session) readFrom(ctx context.Context, served *engine.Served, key strin
 	}
 	entry, ok := served.Cache.Get(key)
 	if !ok {
+		if one, exists := served.Cache.Unreadable(key); exists {
+			return nil, fmt.Errorf("%w: %w", errUnreadable, one.Err)
+		}
 		return nil, nil
 	}
 	o := &object{served: served, entry: entry}

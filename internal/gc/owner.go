@@ -234,6 +234,9 @@ func (s *session) orphan(ctx context.Context, o *object) error {
 	if err := s.unseen(ctx, o.uid()); err != nil {
 		return err
 	}
+	for one := range s.engine.Unreadable() { // it may be a dependent, and would be collected once it can be read
+		return one.Err
+	}
 	// The owner may have been one of its own dependents.
 	now, err := s.readFrom(ctx, o.served, o.entry.Key())
 	if err != nil || now == nil || now.uid() != o.uid() {

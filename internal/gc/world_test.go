@@ -67,14 +67,17 @@ func (c *counted) before(n int, hook func()) {
 	c.hook.Store(&hook)
 }
 
-func (c *counted) Revision(ctx context.Context) (storage.Revision, error) {
+func (c *counted) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
 	if hook := c.hook.Load(); hook != nil && c.reads.Add(-1) == 0 {
 		(*hook)()
 	}
-	return c.Backend.Revision(ctx)
+	return c.Backend.Sync(ctx, prefix)
 }
 
 func (c *counted) Unwrap() storage.Backend { return c.Backend }
+
+// Exclusive implements storage.Exclusive: hooks ask the server, and must not wait for a call of their own.
+func (c *counted) Exclusive() bool { return true }
 
 func (c *counted) List(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
 	c.lists.Add(1)

@@ -130,13 +130,13 @@ var parameters = [...]parameter{
 	{"gracePeriodSeconds", onDeleting, readGracePeriod},
 	{"propagationPolicy", onDeleting, text(func(q *Query) *string { return &q.PropagationPolicy })},
 	{"orphanDependents", onDeleting, decision("orphanDependents", func(q *Query) **bool { return &q.OrphanDependents })},
-	{ignoreReadErrors, onDeleting, decision(ignoreReadErrors, func(*Query) **bool { return new(*bool) })},
+	{ignoreReadErrors, onDeleting, decision(ignoreReadErrors, func(q *Query) **bool { return &q.IgnoreReadErrors })},
 	{"uid", onDeleting, text(func(q *Query) *string { return &q.PreconditionUID })},
 	{"includeObject", onReading, readIncludeObject},
 	{"export", onResources, readExport},
 }
 
-// ignoreReadErrors is accepted without effect: this server deletes no object that it cannot read.
+// ignoreReadErrors deletes an object that cannot be read (KEP-3926).
 const ignoreReadErrors = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 // read sets the parameters that apply to the verb.

@@ -71,6 +71,9 @@ type Query struct {
 	// OrphanDependents is the deprecated form of PropagationPolicy; nil when absent (DEL-12).
 	OrphanDependents *bool
 
+	// IgnoreReadErrors asks for the deletion of an object that cannot be read; nil when absent.
+	IgnoreReadErrors *bool
+
 	// PreconditionUID is the parameter uid of delete and deletecollection: an object with another
 	// uid is not deleted.
 	PreconditionUID string

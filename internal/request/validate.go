@@ -96,7 +96,29 @@ func (q Query) ValidateDelete() error {
 	if q.OrphanDependents != nil && q.PropagationPolicy != "" {
 		f.At("propagationPolicy").Invalid(q.PropagationPolicy, "orphanDependents and propagationPolicy cannot be both set")
 	}
+	q.checkIgnoreReadErrors(&f)
 	return q.invalid("DeleteOptions", &f)
+}
+
+// checkIgnoreReadErrors rejects the options that a deletion of an object that cannot be read ignores.
+func (q Query) checkIgnoreReadErrors(f *status.Fields) {
+	if q.IgnoreReadErrors == nil || !*q.IgnoreReadErrors {
+		return
+	}
+	for _, other := range []struct {
+		name string
+		set  bool
+	}{
+		{"dryRun", len(q.DryRun) > 0},
+		{"propagationPolicy", q.PropagationPolicy != ""},
+		{"orphanDependents", q.OrphanDependents != nil},
+		{"gracePeriodSeconds", q.GracePeriodSeconds != nil},
+		{"preconditions", q.PreconditionUID != ""},
+	} {
+		if other.set {
+			f.At(ignoreReadErrors).Invalid(true, "cannot be set together with ."+other.name)
+		}
+	}
 }
 
 // ValidateWrite checks dryRun, fieldManager and fieldValidation of a create, an update or a patch,

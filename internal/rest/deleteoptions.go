@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"maps"
 	"net/url"
 	"slices"
@@ -49,6 +50,12 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 			}
 		}
 	}
+	if q.IgnoreReadErrors != nil && *q.IgnoreReadErrors {
+		o.IgnoreReadError = true
+		if c.opts.MayIgnoreReadErrors != nil {
+			o.MayIgnoreReadErrors = func(ctx context.Context) error { return c.opts.MayIgnoreReadErrors(ctx, c.info) }
+		}
+	}
 	o.DryRun, o.Propagation, o.GracePeriod = q.IsDryRun(), propagation(&q), q.GracePeriodSeconds
 	return q, o, nil
 }
@@ -73,6 +80,7 @@ func agree(q *request.Query, body *meta.DeleteOptions) error {
 		{"gracePeriodSeconds", repeats(q.GracePeriodSeconds, body.GracePeriodSeconds)},
 		{"orphanDependents", repeats(q.OrphanDependents, body.OrphanDependents)},
 		{"propagationPolicy", q.PropagationPolicy == "" || body.PropagationPolicy != nil && string(*body.PropagationPolicy) == q.PropagationPolicy},
+		{"ignoreStoreReadErrorWithClusterBreakingPotential", repeats(q.IgnoreReadErrors, body.IgnoreStoreReadErrorWithClusterBreakingPotential)},
 		{"uid", q.PreconditionUID == "" || uid != nil && string(*uid) == q.PreconditionUID},
 	} {
 		if !option.agree {
@@ -90,6 +98,12 @@ func repeats[T comparable](query, body *T) bool {
 // override puts the options of a body in place of those of the query.
 func override(q *request.Query, body *meta.DeleteOptions) *request.Query {
 	q.DryRun, q.GracePeriodSeconds, q.OrphanDependents = body.DryRun, body.GracePeriodSeconds, body.OrphanDependents
+	q.IgnoreReadErrors = body.IgnoreStoreReadErrorWithClusterBreakingPotential
+	if p := body.Preconditions; p != nil && p.UID != nil {
+		q.PreconditionUID = string(*p.UID)
+	} else if p != nil && p.ResourceVersion != nil {
+		q.PreconditionUID = *p.ResourceVersion // any precondition will do here: none goes together with IgnoreReadErrors
+	}
 	q.Raw, q.PropagationPolicy = nil, ""
 	if body.PropagationPolicy != nil {
 		q.PropagationPolicy = string(*body.PropagationPolicy)

@@ -27,6 +27,10 @@ type Options struct {
 	// that whoever may update may create.
 	MayCreate func(ctx context.Context, info *request.Info) error
 
+	// MayIgnoreReadErrors is asked before an object that cannot be read is deleted on demand; its error is the answer. Nil
+	// means that everybody may who may delete.
+	MayIgnoreReadErrors func(ctx context.Context, info *request.Info) error
+
 	// BookmarkEvery is about how often a watch that allows it is sent a bookmark. Default one minute (WATCH-29).
 	BookmarkEvery time.Duration
 

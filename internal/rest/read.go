@@ -129,7 +129,7 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	if form.MediaType == negotiate.CBOR {
 		return each{&cborItems{itemRenderer: items}}
 	}
-	if f, ok := f.(keeper); ok && c.keeps(form) {
+	if f, ok := f.(keeper); ok && c.keeps(form) && !l.Converted {
 		packed := c.output().Packs(c.r, alwaysPacked)
 		if k, ok := f.keep(packed, l.Served.Converts()); ok {
 			return &segments{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.output(), packed: packed}

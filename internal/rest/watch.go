@@ -309,10 +309,10 @@ var errWrite = errors.New("the client does not read")
 
 // send sends the events at hand, in the form that the client has asked for.
 func (s *stream) send(ctx context.Context) (err error) {
-	if s.events, err = s.call.at.Choose(ctx, s.info.Query.FieldSelector, s.events); err != nil {
+	if s.events, err = s.call.at.Choose(ctx, s.info.Query.LabelSelector, s.info.Query.FieldSelector, s.events); err != nil {
 		return err
 	}
-	if s.form.As != negotiate.PartialObjectMetadata {
+	if s.shows() {
 		if err := s.served.ShowEvents(ctx, s.events); err != nil {
 			return err
 		}
@@ -326,6 +326,13 @@ func (s *stream) send(ctx context.Context) (err error) {
 		}
 	}
 	return nil
+}
+
+// shows reports whether objects are converted for the client. Metadata alone is that of the record,
+// unless the client selects by what objects are converted to.
+func (s *stream) shows() bool {
+	q := &s.info.Query
+	return s.form.As != negotiate.PartialObjectMetadata || s.call.at.Chooses(q.LabelSelector, q.FieldSelector)
 }
 
 // maxRest limits how long a stream whose kind is no longer served converts its last events.
@@ -395,7 +402,7 @@ func (s *stream) append(event *watch.Event) error {
 	}
 	shown := *event
 	var err error
-	if s.form.As != negotiate.PartialObjectMetadata { // which is the same in every version
+	if s.shows() {
 		if shown.Entry, err = s.served.Show(s.ctx, event.Entry); err != nil {
 			return err
 		}

@@ -228,6 +228,9 @@ func managerOf(userAgent string) string {
 	return b.String()
 }
 
+// unsafeDeletion is the annotation of audit records of deletions of objects that could not be read.
+const unsafeDeletion = "kindwright.dev/unsafe-delete"
+
 func (c *call) delete() error {
 	form, err := negotiate.Negotiate(c.r, c.offer())
 	if err != nil {
@@ -249,12 +252,17 @@ func (c *call) delete() error {
 		return c.answerObject(form, code, result.Entry)
 	}
 	r := c.served.Resource
-	if r.Deletion.AnswerObject {
+	if o.IgnoreReadError {
+		request.ExchangeFrom(c.r.Context()).Annotate(unsafeDeletion, "the record could not be read and was removed; no finalizer, rule or plugin had a part in it")
+	}
+	if r.Deletion.AnswerObject && result.Entry != nil {
 		return c.answerObject(form, http.StatusOK, result.Entry)
 	}
-	return c.answerSuccess(form, &meta.StatusDetails{
-		Name: c.at.Target.Name, Group: r.Group, Kind: r.Plural, UID: result.Entry.Facts().UID,
-	})
+	details := &meta.StatusDetails{Name: c.at.Target.Name, Group: r.Group, Kind: r.Plural}
+	if result.Entry != nil {
+		details.UID = result.Entry.Facts().UID
+	}
+	return c.answerSuccess(form, details)
 }
 
 func (c *call) deleteCollection() error {
@@ -274,6 +282,11 @@ func (c *call) deleteCollection() error {
 	_, o, err := c.deleteOptions()
 	if err != nil {
 		return err
+	}
+	if o.IgnoreReadError {
+		f := &status.Fields{}
+		f.At("ignoreStoreReadErrorWithClusterBreakingPotential").Invalid(true, "is not allowed with DELETECOLLECTION, try again after removing the option")
+		return status.Invalid(meta.GroupKind{Group: "meta." + q.GroupDomain(), Kind: "DeleteOptions"}, "", f.Errors())
 	}
 	if _, err := c.at.DeleteCollection(c.r.Context(), lr, o); err != nil {
 		return err

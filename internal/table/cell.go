@@ -63,20 +63,38 @@ func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 
 // appendMade appends the cell that a function computes from the values found. It appends null if
 // the result is not JSON.
-func appendMade(dst []byte, cell func(time.Time, []any) any, found [][]byte, now time.Time) []byte {
+func (w *Writer) appendMade(dst []byte, cell func(time.Time, []any) any, found [][]byte) []byte {
 	values := make([]any, len(found))
 	for i, text := range found {
 		if len(text) > 0 {
-			// The server wrote the text, so it is valid.
-			values[i], _ = json.DecodeTree(text, json.TreeOptions{})
+			values[i] = w.decoded(text)
 		}
 	}
 	start := len(dst)
-	dst, err := json.AppendTree(dst, cell(now, values))
+	dst, err := json.AppendTree(dst, cell(w.now, values))
 	if err != nil {
 		return append(dst[:start], "null"...)
 	}
 	return dst
+}
+
+// decodedValue is a value of the object of a row.
+type decodedValue struct {
+	text  []byte // its place in the object
+	value any
+}
+
+// decoded decodes a value of the object of the present row. Columns that select from the same large
+// value share it: a function does not change what it is given.
+func (w *Writer) decoded(text []byte) any {
+	for _, d := range w.values {
+		if len(d.text) == len(text) && &d.text[0] == &text[0] {
+			return d.value
+		}
+	}
+	value, _ := json.DecodeTree(text, json.TreeOptions{}) // the server wrote the text, so it is valid
+	w.values = append(w.values, decodedValue{text, value})
+	return value
 }
 
 func appendInteger(dst, value []byte) []byte {

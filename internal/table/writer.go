@@ -34,8 +34,9 @@ type Writer struct {
 	options Options
 	finder  finder
 	rows    int
-	now     time.Time // when the list started
-	object  []byte    // the start of the metadata of a row
+	now     time.Time      // when the list started
+	object  []byte         // the start of the metadata of a row
+	values  []decodedValue // of the present row
 }
 
 // Writer returns a writer for one response.
@@ -149,11 +150,13 @@ func (w *Writer) appendRow(dst, object []byte) []byte {
 			dst = append(dst, ',')
 		}
 		if found := w.finder.found[c.first:c.last]; c.cell != nil {
-			dst = appendMade(dst, c.cell, found, w.now)
+			dst = w.appendMade(dst, c.cell, found)
 		} else {
 			dst = appendCell(dst, c.kind, found[0], w.now)
 		}
 	}
+	clear(w.values)
+	w.values = w.values[:0]
 	dst = append(dst, `],"object":`...)
 	switch w.options.Include {
 	case meta.IncludeNone:

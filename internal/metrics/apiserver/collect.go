@@ -17,6 +17,8 @@ type Stored struct {
 	Watchers int
 	Changes  int // that the log keeps, for watches that resume
 	LogBytes int // that the log keeps in memory
+
+	Unreadable int // objects in the store that cannot be read
 }
 
 // The families of CollectStored.
@@ -29,6 +31,7 @@ const (
 	watchers
 	logChanges
 	logBytes
+	unreadable
 )
 
 // storedFamilies: a change is in the log, and so given to every watcher, at the moment it is received.
@@ -42,6 +45,7 @@ var storedFamilies = [...]metrics.Desc{
 	watchers:         gauge("kindwright_watch_watchers", "Watches that are open, those of the server itself included.", "group", "resource"),
 	logChanges:       gauge("kindwright_watch_log_changes", "Changes that are kept for watches that resume.", "group", "resource"),
 	logBytes:         gauge("kindwright_watch_log_bytes", "Memory that these changes keep in use.", "group", "resource"),
+	unreadable:       gauge("kindwright_storage_unreadable_objects", "Objects in the store that cannot be read.", "group", "resource"),
 }
 
 // CollectStored registers the families about stored resources. Each scrape calls all, which yields each
@@ -61,6 +65,7 @@ func CollectStored(r *metrics.Registry, all func() iter.Seq[Stored]) {
 			b.Add(watchers, float64(s.Watchers), s.Group, s.Resource)
 			b.Add(logChanges, float64(s.Changes), s.Group, s.Resource)
 			b.Add(logBytes, float64(s.LogBytes), s.Group, s.Resource)
+			b.Add(unreadable, float64(s.Unreadable), s.Group, s.Resource)
 		}
 	})
 }
