@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -43,6 +44,23 @@ func TestExpressionsThatAreMadeToBeExpensive(t *testing.T) {
 		problems := validate(t, rules, m{"l": many, "s": strings.Repeat("x", 5_000)}, nil)
 		require.Len(t, problems, 1, name)
 		require.Contains(t, problems[0], "cost", name)
+	}
+}
+
+// Security vector C2: a list that is nested in itself, or added to itself, 40 times has more parts than anything
+// can look at.
+func TestListsThatGrowAreNotCompared(t *testing.T) {
+	nests, adds := "[[0]"+strings.Repeat(".map(x, dyn([x, x]))", 40)+"]", "[[0]]"+strings.Repeat(".map(x, x + x)", 40)
+	for _, expression := range []string{
+		nests + ".all(v, v == v)", nests + ".all(v, v != v)", nests + ".all(v, !(v in [v]))", nests + ".all(v, {'a': v} == {'a': v})",
+		adds + ".all(v, v == v)", adds + ".all(v, !(1 in v))", adds + ".all(v, v.sum() == 0)", adds + ".all(v, v.distinct() == [0])",
+	} {
+		scope, err := cel.NewAdmission(cel.AdmissionOptions{})
+		require.NoError(t, err)
+		x, err := scope.Compile(expression, false, cel.Bool())
+		require.NoError(t, err)
+		_, err = scope.Run(cel.AdmissionInput{}, cel.BindingCostLimit).Evaluate(t.Context(), x)
+		require.ErrorContains(t, err, "operation cancelled: actual cost limit exceeded", expression)
 	}
 }
 
@@ -88,5 +106,35 @@ func FuzzRules(f *testing.F) {
 		now, old := tree(m{"s": value, "l": []any{value, "a"}}), tree(m{"s": "a", "l": []any{"a", value}})
 		counted := texts(rules.Validate(t.Context(), now, old, false, nil))
 		require.Equal(t, counted, texts(rules.Validate(t.Context(), now, old, true, nil)))
+	})
+}
+
+// FuzzAdmission looks for expressions of policies that break the compiler or an evaluation, or that have a value
+// although they cost more than their budget.
+func FuzzAdmission(f *testing.F) {
+	for _, expression := range []string{
+		"object.spec.l.all(i, i.startsWith('a'))", "[[0]].map(x, x + x).all(v, v == v)", "variables.v.map(x, [x, x])", "object.s.replace('', object.s)",
+		"Object{spec: Object.spec{l: variables.v}}", "[JSONPatch{op: 'add', path: '/a', value: object}].size() > 0", "quantity(object.s).isInteger() || ip(object.s).family() == 4",
+		"authorizer.group('').resource('pods').check('get').allowed()", "request.userInfo.username == params.a",
+	} {
+		f.Add(expression, "text")
+	}
+	f.Fuzz(func(t *testing.T, expression, value string) {
+		if len(expression) > 1000 || len(value) > 1000 {
+			return
+		}
+		scope, err := cel.NewAdmission(cel.AdmissionOptions{Params: true})
+		require.NoError(t, err)
+		_ = scope.Define("v", expression)
+		in := cel.AdmissionInput{
+			Object: m{"s": value, "spec": m{"l": []any{value, "a"}}}, Params: m{"a": value}, Request: func() map[string]any { return m{"name": value} },
+			Ask: func(authz.Attributes) (authz.Decision, string, error) { return authz.Allow, value, nil },
+		}
+		for _, text := range []string{expression, "variables.v == variables.v"} {
+			problem, result, cost := cel.AskAdmission(t.Context(), scope, in, text)
+			if problem == "" && cost > 2*cel.CostLimit { // a variable has a budget of its own
+				require.True(t, strings.HasPrefix(result, "failed: "), "%s costs %d", result, cost)
+			}
+		}
 	})
 }

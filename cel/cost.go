@@ -79,6 +79,9 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 	if len(args) == 0 {
 		return nil
 	}
+	if isOvergrown(function, result) {
+		return fixed(RuleCostLimit + 1)
+	}
 	if times, ok := reads(function, overload); ok {
 		return fixed(read(args[0], times))
 	}

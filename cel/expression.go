@@ -30,6 +30,7 @@ func (e *expression) plan() error {
 		return e.env.Program(
 			e.ast,
 			constantPatterns(),
+			boundedComparisons(),
 			celgo.EvalOptions(celgo.OptOptimize, celgo.OptTrackCost),
 			celgo.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 			celgo.CostTracking(e.costs),
@@ -43,7 +44,7 @@ func (e *expression) plan() error {
 		return err
 	}
 	var err error
-	e.plain, err = e.env.Program(e.ast, constantPatterns(), celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
+	e.plain, err = e.env.Program(e.ast, constantPatterns(), boundedComparisons(), celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
 	return err
 }
 

@@ -214,6 +214,10 @@ type estimator struct{}
 
 // CallCost returns the cost of one call, or nil to leave it to the language.
 func (estimator) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+	if isOvergrown(function, result) {
+		cost := uint64(CostLimit + 1)
+		return &cost
+	}
 	switch function {
 	case "charAt", "indexOf", "lastIndexOf", "lowerAscii", "upperAscii", "replace", "split", "substring", "trim", "join", "format", "quote":
 	default:

@@ -27,7 +27,8 @@ func (s *Schema) Default(tree map[string]any) map[string]any {
 
 // defaulter fills in defaults in one object and keeps account of the bytes added.
 type defaulter struct {
-	budget    int // bytes
+	budget    int  // bytes
+	weighs    bool // the budget is one of weights, see containerWeight
 	exhausted bool
 	endless   bool // a default contains itself, directly or through others
 }
@@ -69,7 +70,7 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 		case p.Schema.DefaultValue == nil:
 		case p.Schema.ready.filled == nil:
 			d.endless = true
-		case d.spend(p.Schema.ready.filledSize + len(p.Name)):
+		case d.spend(p.Schema.ready, len(p.Name)):
 			set(p.Name, json.Clone(p.Schema.ready.filled))
 		}
 	}
@@ -93,15 +94,19 @@ func (d *defaulter) entry(s *Schema, v any) (any, bool) {
 	}
 	if s.ready.filled == nil {
 		d.endless = true
-	} else if d.spend(s.ready.filledSize) {
+	} else if d.spend(s.ready, 0) {
 		return json.Clone(s.ready.filled), true
 	}
 	return v, false
 }
 
-// spend accounts for bytes to be added and returns false if the limit would be exceeded. The
-// default is then left out; see maxDefaultedBytes.
-func (d *defaulter) spend(bytes int) bool {
+// spend accounts for a default to be added, and for the bytes of its name. It returns false if the
+// limit would be exceeded. The default is then left out; see maxDefaultedBytes.
+func (d *defaulter) spend(of *prepared, name int) bool {
+	bytes := of.filledSize + name
+	if d.weighs {
+		bytes = of.filledWeight + name
+	}
 	if d.budget < bytes {
 		d.exhausted = true
 		return false

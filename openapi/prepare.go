@@ -24,7 +24,7 @@ const (
 	maxBranches = 1_000
 
 	maxPatternsSize = 200_000   // instructions of all distinct patterns
-	maxDefaultsSize = 256 << 10 // bytes of all defaults as JSON, including nested defaults
+	maxDefaultsSize = 256 << 10 // weights of all defaults, including nested defaults, see containerWeight
 )
 
 // costs accumulates the costs of the parts of one schema. It rejects a schema whose parts are
@@ -44,19 +44,20 @@ var errPatterns = errors.New("all patterns of the schema together are too large"
 // prepared holds what the methods of a Schema precompute. It depends only on the node and its
 // descendants, so a node can be shared between schemas.
 type prepared struct {
-	properties  map[string]*Schema
-	defaulted   []Property          // properties with a default at or below them
-	hasDefaults bool                // at or below this node
-	filled      any                 // DefaultValue including the defaults below it
-	filledSize  int                 // its length as JSON
-	enum        map[string]struct{} // values as canonical text; nil if there are only a few
-	pattern     *matcher
-	size, depth int    // of the schema with shared parts expanded
-	placed      bool   // a field below this node is selectable or a column
-	circular    bool   // the schema contains itself, or lies on a cycle
-	embeds      bool   // values can contain objects embedded by a document
-	keyed       bool   // values can contain keyed lists, by a document
-	meaning     uint64 // see Fingerprint
+	properties   map[string]*Schema
+	defaulted    []Property          // properties with a default at or below them
+	hasDefaults  bool                // at or below this node
+	filled       any                 // DefaultValue including the defaults below it
+	filledSize   int                 // its length as JSON
+	filledWeight int                 // what it counts in maxDefaultsSize
+	enum         map[string]struct{} // values as canonical text; nil if there are only a few
+	pattern      *matcher
+	size, depth  int    // of the schema with shared parts expanded
+	placed       bool   // a field below this node is selectable or a column
+	circular     bool   // the schema contains itself, or lies on a cycle
+	embeds       bool   // values can contain objects embedded by a document
+	keyed        bool   // values can contain keyed lists, by a document
+	meaning      uint64 // see Fingerprint
 }
 
 // A problem is an error in one keyword of one node.
@@ -551,7 +552,7 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	bad := func(detail string) []problem { return []problem{{"default", s.DefaultValue, detail}} }
 	var w walk
 	value, _ := s.canonical(&w, json.Clone(s.DefaultValue))
-	d := defaulter{budget: maxDefaultsSize - c.defaultBytes}
+	d := defaulter{budget: maxDefaultsSize - c.defaultBytes, weighs: true}
 	value, _ = d.below(s, value)
 	switch {
 	case d.endless:
@@ -575,11 +576,33 @@ func (s *Schema) prepareDefault(r *prepared, c *costs) []problem {
 	if err != nil {
 		return bad(err.Error())
 	}
-	if c.defaultBytes += len(text); c.defaultBytes > maxDefaultsSize {
+	r.filledWeight = len(text) + containerWeight*containers(value)
+	if c.defaultBytes += r.filledWeight; c.defaultBytes > maxDefaultsSize {
 		return bad("all defaults of the schema together are too large")
 	}
 	s.DefaultValue, r.filled, r.filledSize = value, value, len(text)
 	return nil
+}
+
+// containerWeight is what an object or a list counts in maxDefaultsSize besides its JSON, which may
+// be as short as {}.
+const containerWeight = 128
+
+// containers returns the number of objects and lists in a tree.
+func containers(v any) (n int) {
+	switch v := v.(type) {
+	case map[string]any:
+		n = 1
+		for _, below := range v {
+			n += containers(below)
+		}
+	case []any:
+		n = 1
+		for _, below := range v {
+			n += containers(below)
+		}
+	}
+	return n
 }
 
 // sortedNames returns the member names of an object in the order in which reports visit them.

@@ -264,6 +264,7 @@ func (r *treeReader) keyword(n *node, name string, v any) {
 	switch name {
 	case "properties":
 		n.properties = r.named(v)
+		s.Properties = make([]Property, 0, len(n.properties))
 		for _, p := range n.properties {
 			s.Properties = append(s.Properties, Property{p.name, p.schema})
 		}

@@ -37,7 +37,8 @@ func (n *node) note() {
 		w.inAllOf = !isTypes(n.anyOf) && len(n.allOf) > 0 && isTypes(n.allOf[0].anyOf)
 	}
 	if w.title != "" || w.example != nil || w.externalDocs != nil || w.value != nil || w.additional != nil || w.typ != "" || w.inAllOf {
-		s.written = &w
+		kept := w // most nodes have none, and allocate none
+		s.written = &kept
 	}
 }
 

@@ -42,7 +42,7 @@ var admissionOperands = map[string][]string{
 
 // admissionPatterns are expressions in which a capital letter in braces stands for each of its operands.
 var admissionPatterns = []string{
-	"{N}", "{S}", "{N} == {N}", "{N} + {N}", "{S} == {S}", "{S} + {S}", "{A} == null", "type({A}) == type({A})", "{N} > 1 || {S} == 'p'",
+	"authorizer.path('/a').check('get').allowed() && authorizer.path('/b').check('get').allowed() && authorizer.path('/c').check('get').allowed()", "{N}", "{S}", "{N} == {N}", "{N} + {N}", "{S} == {S}", "{S} + {S}", "{A} == null", "type({A}) == type({A})", "{N} > 1 || {S} == 'p'",
 	"has(object.metadata.labels)", "has(object.spec.nope)", "has(request.dryRun)", "has(request.nope)", "has(request.subResource)", "request.subResource", "request.dryRun", "request.kind.kind", "request.resource.resource",
 	"request.options.kind", "request.userInfo.groups", "'g' in request.userInfo.groups", "request.userInfo.extra['k']", "request.userInfo.extra['none']", "namespaceObject.metadata.creationTimestamp", "namespaceObject.metadata.UID",
 	"namespaceObject.spec.finalizers", "namespaceObject.status.phase", "namespaceObject.nope", "object.nope", "object.?spec.?nope.orValue(1)", "object.spec.containers.all(c, has(c.image))", "object.spec.containers.filter(c, c.name == {S}).size()",

@@ -206,6 +206,14 @@ func (s *step) bounds(length int) (from, to int, err error) {
 }
 
 func (e *evaluation) wildcard(input []any) ([]any, error) {
+	if len(input) == 1 {
+		if list, ok := input[0].([]any); ok {
+			if err := e.take(len(list)); err != nil {
+				return input, err
+			}
+			return list[:len(list):len(list)], nil
+		}
+	}
 	var out []any
 	for _, v := range input {
 		var err error

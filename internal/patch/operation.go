@@ -36,6 +36,9 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 
 // run applies operations. An error that is not a *status.Error says which operation does not fit.
 func (o *Options) run(operations []operation, original map[string]any) (map[string]any, error) {
+	if patched, ok := direct(operations, original); ok {
+		return patched, nil
+	}
 	document, err := json.AppendTree(nil, original)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("encoding the object to patch: %w", err))

@@ -167,6 +167,17 @@ func TestMergeSharesWhatItDoesNotTouch(t *testing.T) {
 	require.NotContains(t, original["z"], "y")
 }
 
+func TestMembersArePatchedWithoutTheRest(t *testing.T) {
+	original := object(t, `{"large":{"b":1},"metadata":{"resourceVersion":"1","labels":null}}`)
+	got, err := JSON(original, []byte(`[{"op":"replace","path":"/metadata/resourceVersion","value":"2"},
+		{"op":"add","path":"/new","value":{}},{"op":"add","path":"/new/~01~1","value":[null]}]`), Options{})
+	require.NoError(t, err)
+	require.Equal(t, object(t, `{"large":{"b":1},"metadata":{"resourceVersion":"2","labels":null},"new":{"~1/":[null]}}`), got)
+	require.Equal(t, object(t, `{"large":{"b":1},"metadata":{"resourceVersion":"1","labels":null}}`), original)
+	got["large"].(map[string]any)["mark"] = true
+	require.Contains(t, original["large"], "mark", "copied for nothing")
+}
+
 func TestPATCH_03_ParseType(t *testing.T) {
 	type patchType string
 	const json, merge, apply patchType = "application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"

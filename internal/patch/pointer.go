@@ -77,7 +77,7 @@ func refersToList(tree any, pointer string) bool {
 		}
 		switch at := tree.(type) {
 		case map[string]any:
-			tree = at[strings.NewReplacer("~1", "/", "~0", "~").Replace(token)]
+			tree = at[unescaped.Replace(token)]
 		case []any:
 			n, err := strconv.Atoi(token)
 			if err != nil || n < 0 || n >= len(at) {

@@ -33,6 +33,7 @@ type controller struct {
 	of        meta.GroupVersionResource
 	finalizer string
 	ageColumn bool
+	memory    *memory
 
 	engine      *engine.Engine
 	front       registry.Front[CustomResourceDefinition]
@@ -138,7 +139,7 @@ func (c *controller) serveAll(ctx context.Context) error {
 func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames) ([]*registry.Resource, *served, error) {
 	convert, client, err := c.conversions.of(d)
 	if err == nil {
-		err = d.compile()
+		err = d.compile(c.memory)
 	}
 	if err != nil {
 		return nil, nil, err

@@ -384,6 +384,78 @@ func TestCRD_19_LabelsAndAnnotationsAreTheWebhooks(t *testing.T) {
 	}
 }
 
+// Labels that a webhook changes count where objects are selected through another version, for metadata
+// alone too. Metadata alone that nobody selects from by labels is that of the record, without a call.
+func TestCRD_19_LabelSelectorsJudgeWhatAWebhookMakes(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	h := newHook(t)
+	h.convert(func(to string, o tree) (tree, error) {
+		out, err := convertedTo(to, o)
+		metadata := maps.Clone(out["metadata"].(tree))
+		if labels, has := metadata["labels"].(tree); has {
+			_, version, _ := strings.Cut(to, "/")
+			metadata["labels"] = tree{"as": version + labels["record"].(string)}
+		}
+		out["metadata"] = metadata
+		return out, err
+	})
+	define(t, srv, h, "v1")
+	r, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+objects("v1beta2")+"?watch=true&labelSelector=as=v1beta2x", nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	watch, err := srv.Client().Do(r)
+	require.NoError(t, err)
+	defer func() { _ = watch.Body.Close() }()
+	for _, name := range []string{"x", "y"} {
+		o := fixture(name, "v1beta1")
+		o["metadata"].(tree)["labels"] = tree{"record": name}
+		code, made := call(t, srv, "POST", objects("v1beta1"), text(t, o))
+		require.Equal(t, 201, code, "%v", made)
+	}
+	labelled := func(version, as, selector string) (out []any) {
+		code, answer, _ := ask(t, srv, "GET", objects(version)+"?labelSelector="+selector, "application/json"+as, "")
+		require.Equal(t, 200, code, "%v", answer)
+		var list tree
+		require.NoError(t, json.Unmarshal([]byte(answer), &list))
+		for _, item := range list["items"].([]any) {
+			out = append(out, item.(tree)["metadata"].(tree)["labels"])
+		}
+		return out
+	}
+	const partial = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	for _, as := range []string{"", partial} {
+		require.Equal(t, []any{tree{"record": "x"}}, labelled("v1beta1", as, "record=x"))
+		require.Equal(t, []any{tree{"as": "v1beta2x"}}, labelled("v1beta2", as, "as=v1beta2x"))
+		require.Empty(t, labelled("v1beta2", as, "record=x"))
+		require.Equal(t, []any{tree{"as": "v1beta2x"}, tree{"as": "v1beta2y"}}, labelled("v1beta2", as, "!record"))
+	}
+	code, answer := patch(t, srv, objects("v1beta1")+"/x", `{"metadata":{"labels":{"record":"z"}}}`)
+	require.Equal(t, 200, code, "%v", answer)
+	events := json.NewDecoder(watch.Body)
+	for _, want := range []string{"ADDED", "DELETED"} {
+		var event struct {
+			Type   string
+			Object struct {
+				Metadata struct {
+					Name   string
+					Labels tree
+				}
+			}
+		}
+		require.NoError(t, events.Decode(&event))
+		require.Equal(t, want, event.Type)
+		require.Equal(t, "x", event.Object.Metadata.Name)
+		require.Equal(t, tree{"as": "v1beta2x"}, event.Object.Metadata.Labels)
+	}
+	code, answer = call(t, srv, "DELETE", objects("v1beta2")+"?labelSelector=as=v1beta2y", "")
+	require.Equal(t, 200, code, "%v", answer)
+	require.Equal(t, []any{tree{"record": "z"}}, labelled("v1beta1", "", ""))
+
+	h.set(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "cannot", http.StatusUnprocessableEntity) })
+	require.Equal(t, []any{tree{"record": "z"}}, labelled("v1beta2", partial, ""))
+	require.Equal(t, []any{tree{"record": "z"}}, labelled("v1beta1", "", "record=z"))
+}
+
 // Every verb through another version shows why the conversion failed, and nothing is done. Requests
 // for the version of the record go on.
 func TestCRD_19_ReasonsAreShown(t *testing.T) {

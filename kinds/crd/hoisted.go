@@ -13,21 +13,29 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// compilers compile what definitions contain.
+type compilers struct {
+	rules  cel.RuleOptions
+	memory *memory
+}
+
 // hoisted knows which parts of a definition Kubernetes validates in the spec, because they are the same
 // in all versions, and which in each version. Messages have the paths of that form: spec.validation
 // and not spec.versions[0].schema.
 type hoisted struct {
 	c, old        *CustomResourceDefinition // old may be nil
 	f             *status.Fields
-	rules         cel.RuleOptions
+	with          compilers
 	trees, before []map[string]any // the schema documents of the versions, nil for none
+
+	stored *openapi.Breach // see breaches; nil until it is known
 
 	schema, subresources, columns, selectable bool // the same in all versions
 }
 
-func hoistedOf(now, before *judged, rules cel.RuleOptions, f *status.Fields) *hoisted {
+func hoistedOf(now, before *judged, with compilers, f *status.Fields) *hoisted {
 	c, old := now.definition(), before.definition()
-	h := &hoisted{c: c, old: old, f: f, rules: rules, trees: now.schemas(), before: before.schemas()}
+	h := &hoisted{c: c, old: old, f: f, with: with, trees: now.schemas(), before: before.schemas()}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -233,12 +241,33 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	}
 	reader := openapi.TreeReader{Position: at.Child("openAPIV3Schema").Path().String(), Status: hasStatus}
 	if h.old != nil {
-		reader.Stored = openapi.Breaches(h.before...)
+		reader.Stored = h.breaches()
 	}
 	schema, problems := reader.Read(document)
-	if h.f.Add(problems...); len(problems) == 0 {
-		h.validateRules(schema, reader.Position)
+	if h.f.Add(problems...); len(problems) > 0 {
+		return
 	}
+	found := h.f.Len()
+	if h.validateRules(schema, reader.Position); h.f.Len() == found && reader.Stored == 0 {
+		of, bytes := digestOf(document)
+		h.with.memory.await(of, schema, bytes)
+	}
+}
+
+// breaches returns the rules that the stored definition breaks. Schemas that are served break none if
+// they were compiled without a problem.
+func (h *hoisted) breaches() openapi.Breach {
+	if h.stored != nil {
+		return *h.stored
+	}
+	var broken openapi.Breach
+	for _, document := range h.before {
+		if of, _ := digestOf(document); h.with.memory.find(of) == nil {
+			broken |= openapi.Breaches(document)
+		}
+	}
+	h.stored = &broken
+	return broken
 }
 
 // validateRules compiles the rules of a schema. Expressions that the stored definition has already
@@ -250,7 +279,7 @@ func (h *hoisted) validateRules(schema *openapi.Schema, position string) {
 	for _, document := range h.before {
 		eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
 	}
-	o := h.rules
+	o := h.with.rules
 	o.Path, o.Known = position, func(expression string) bool { return stored[expression] }
 	_, problems := cel.CompileRules(schema, o)
 	h.f.Add(problems...)

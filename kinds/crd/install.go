@@ -1,20 +1,20 @@
 package crd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"reflect"
-	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // Server is a started server with [Kinds], such as a *kindwright.Server.
@@ -126,11 +126,26 @@ func apply(ctx context.Context, e *engine.Engine, of meta.GroupVersionResource, 
 
 // await waits until a definition is established, and what is served is not what was served before.
 func (a *applied) await(ctx context.Context, e *engine.Engine, of meta.GroupVersionResource) error {
-	for {
-		d, err := definitionOf(ctx, e, registry.Target{Resource: of, Name: a.name})
+	var d *definition
+	named, err := meta.NewFieldSelector(meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: a.name})
+	if err != nil {
+		return err
+	}
+	for event, err := range e.Watch(ctx, registry.Target{Resource: of}, registry.WatchRequest{Fields: named}) {
 		if err != nil {
+			return a.unserved(d, err)
+		}
+		switch event.Type {
+		case meta.Added, meta.Modified:
+		case meta.Deleted:
+			return status.NotFound(of.GroupResource(), a.name)
+		default:
+			continue
+		}
+		if d, err = read(event.Entry); err != nil {
 			return err
 		}
+		e.AwaitForce(ctx, of, event.Entry.Revision()) // another schema takes effect without an event
 		if d.is(Established) && (!a.changed || a.replaced(d, e)) {
 			return nil
 		}
@@ -139,15 +154,18 @@ func (a *applied) await(ctx context.Context, e *engine.Engine, of meta.GroupVers
 				return fmt.Errorf("the names are not accepted: %s", c.Message)
 			}
 		}
-		if err := pause.For(ctx, pollInterval); err != nil {
-			return fmt.Errorf("the definition is not served%s: %w", d.reasons(), err)
-		}
 	}
+	return a.unserved(d, cmp.Or(ctx.Err(), errors.New("the server has ended")))
 }
 
-// pollInterval is how often Install looks whether a definition is served. Only the engine knows, and
-// it does not tell.
-const pollInterval = time.Millisecond
+// unserved says why a definition is not served. It may be nil.
+func (a *applied) unserved(d *definition, err error) error {
+	reasons := ""
+	if d != nil {
+		reasons = d.reasons()
+	}
+	return fmt.Errorf("the definition is not served%s: %w", reasons, err)
+}
 
 // replaced reports whether each version is another than before.
 func (a *applied) replaced(d *definition, e *engine.Engine) bool {

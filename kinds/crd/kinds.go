@@ -53,16 +53,17 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	finalizer := "customresourcecleanup." + group
 	hooks := &all.Resources[0].Hooks
 	hooks.Default, hooks.Complete = canonical, noteStoredVersion
+	with := compilers{rules: env.Expressions, memory: &memory{}}
 	hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
-		validateNew(ctx, t, env.Expressions, f)
+		validateNew(ctx, t, with, f)
 	}
 	hooks.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
-		validateChange(ctx, t, old, env.Expressions, f)
+		validateChange(ctx, t, old, with, f)
 	}
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
 		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))
-		c.ageColumn = d.ageColumn
+		c.ageColumn, c.memory = d.ageColumn, with.memory
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
 	}
 	_, all.Hooks = work()

@@ -104,11 +104,16 @@ func (i *informer) state() map[string]string {
 //	make crds-churn DURATION=1m
 var changingFor = flag.Duration("changing", 0, "how long a definition changes every 10 ms under 50 writers, 50 readers and 100 informers; 0 for a few of each")
 
+// clientsPause is how long each writer and reader pauses between requests. Without a pause, the clients
+// take all processors, and the number of changes says how long one request waits for a processor.
+var clientsPause = flag.Duration("pause", 100*time.Millisecond, "how long a writer or a reader pauses between its requests, with -changing")
+
 // underLoad is how many clients there are, and how long they work.
 type underLoad struct {
 	writers, readers, informers int
 	goesOn                      func(n int) bool // whether there is a request number n of each client
 	between                     time.Duration    // changes of the definition
+	pause                       time.Duration    // between the requests of a client
 }
 
 // chosenLoad is what the flag says.
@@ -117,7 +122,7 @@ func chosenLoad() underLoad {
 		return underLoad{writers: 4, readers: 2, informers: 6, goesOn: func(n int) bool { return n < 30 }}
 	}
 	end := time.Now().Add(*changingFor)
-	return underLoad{writers: 50, readers: 50, informers: 100, goesOn: func(int) bool { return time.Now().Before(end) }, between: 10 * time.Millisecond}
+	return underLoad{writers: 50, readers: 50, informers: 100, goesOn: func(int) bool { return time.Now().Before(end) }, between: 10 * time.Millisecond, pause: *clientsPause}
 }
 
 // A definition changes all the time: descriptions, and which version is stored. No request of its
@@ -172,6 +177,7 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 				one := fmt.Sprintf("%s/w%d-%d", objects(versions[(n+w)%2]), w, n%objectsOfEach)
 				send("PATCH", one, "application/merge-patch+json", fmt.Sprintf(`{"num":{"num1":%d}}`, n))
 				send("GET", one, "", "")
+				time.Sleep(load.pause)
 			}
 		})
 	}
@@ -179,6 +185,7 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 		working.Go(func() {
 			for n := r; load.goesOn(n); n++ {
 				send("GET", objects(versions[n%2]), "", "")
+				time.Sleep(load.pause)
 			}
 		})
 	}

@@ -3,13 +3,9 @@ package crd
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/kindwright/kindwright/storage"
 )
-
-// maxWait is how long the writer of a definition waits for it to be in force.
-const maxWait = time.Second
 
 // progress is how far the controller has followed the definitions. Others wait for it. The zero value
 // is ready.
@@ -46,11 +42,8 @@ func (p *progress) reached(version storage.Revision) <-chan struct{} {
 	return p.next
 }
 
-// await waits until the controller has handled a version, but not long: the definition is stored, and
-// takes effect anyway.
+// await waits until the controller has handled a version.
 func (p *progress) await(ctx context.Context, version storage.Revision) {
-	ctx, cancel := context.WithTimeout(ctx, maxWait)
-	defer cancel()
 	for next := p.reached(version); next != nil; next = p.reached(version) {
 		select {
 		case <-next:

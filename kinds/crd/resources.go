@@ -1,7 +1,9 @@
 package crd
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"math"
@@ -22,27 +24,62 @@ import (
 type definition struct {
 	CustomResourceDefinition
 	entry     *watch.Entry     // with the spec of this definition, whatever the status was
-	documents []map[string]any // the schemas of the versions, nil if they were compiled already
+	documents []meta.RawJSON   // the schemas of the versions, nil if they were compiled already
 	schemas   []compiledSchema // nil unless compiled
 }
 
 // read decodes a stored definition.
 func read(e *watch.Entry) (*definition, error) {
-	t, err := decoded(e)
-	if err != nil {
+	text := e.AppendJSON(make([]byte, 0, e.Length()))
+	d := &definition{entry: e}
+	var err error
+	if d.documents, err = documentsOf(text); err != nil {
 		return nil, err
 	}
-	d := &definition{entry: e, documents: documentsIn(t)}
-	if err := json.FromTree(withoutSchemas(t), &d.CustomResourceDefinition); err != nil {
+	if err := json.Unmarshal(withoutDocuments(text, d.documents), &d.CustomResourceDefinition); err != nil {
 		return nil, err
+	}
+	for i := range d.Spec.Versions {
+		d.Spec.Versions[i].Schema = nil
 	}
 	return d, nil
 }
 
-func decoded(e *watch.Entry) (registry.Tree, error) {
-	v, err := json.DecodeTree(e.AppendJSON(make([]byte, 0, e.Length())), json.TreeOptions{})
-	t, _ := v.(map[string]any)
-	return t, err
+// documentsOf returns the schema documents in the JSON of a definition, nil for a version without one.
+// Documents are large, so they are not decoded with the rest.
+func documentsOf(text []byte) ([]meta.RawJSON, error) {
+	var d struct {
+		Spec struct {
+			Versions []struct {
+				Schema struct {
+					Document meta.RawJSON `json:"openAPIV3Schema"`
+				} `json:"schema"`
+			} `json:"versions"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, err
+	}
+	out := make([]meta.RawJSON, len(d.Spec.Versions))
+	for i, v := range d.Spec.Versions {
+		out[i] = v.Schema.Document
+	}
+	return out, nil
+}
+
+// withoutDocuments replaces the schema documents in the JSON of a definition by null. Where the text is
+// not as the server writes it, documents stay.
+func withoutDocuments(text []byte, documents []meta.RawJSON) []byte {
+	const before = `"openAPIV3Schema":` // the quotes tell it from all that is in a string
+	out := make([]byte, 0, 4096)
+	for _, document := range documents {
+		start, end, found := bytes.Cut(text, append([]byte(before), document...))
+		if document == nil || !found {
+			continue
+		}
+		out, text = append(append(append(out, start...), before...), "null"...), end
+	}
+	return append(out, text...)
 }
 
 // withoutSchemas returns a definition whose versions have no schemas.
@@ -60,7 +97,7 @@ func withoutSchemas(t registry.Tree) registry.Tree {
 
 // compiledSchema is the schema of a version.
 type compiledSchema struct {
-	document map[string]any // nil for none
+	of       digest // of its document
 	schema   *openapi.Schema
 	breaches []status.FieldError // what keeps the document from being structural
 	problems []status.FieldError // what keeps it from being served
@@ -68,32 +105,48 @@ type compiledSchema struct {
 
 // compile compiles the schemas of the versions. A version without one keeps every field. Versions with
 // the same document share one schema.
-func (d *definition) compile() error {
+func (d *definition) compile(m *memory) error {
 	if d.documents == nil {
-		t, err := decoded(d.entry)
+		documents, err := documentsOf(d.entry.AppendJSON(make([]byte, 0, d.entry.Length())))
 		if err != nil {
 			return err
 		}
-		d.documents = documentsIn(t)
+		d.documents = documents
 	}
 	d.schemas = make([]compiledSchema, len(d.Spec.Versions))
-	for i, document := range d.documents {
+	for i := range d.schemas {
 		own := &d.schemas[i]
-		own.document = document
-		if j := slices.IndexFunc(d.schemas[:i], func(other compiledSchema) bool { return sameDocument(other.document, document) }); j >= 0 && len(d.schemas[j].breaches) == 0 {
+		own.of = sha256.Sum256(d.documents[i])
+		if j := slices.IndexFunc(d.schemas[:i], func(other compiledSchema) bool { return other.of == own.of }); j >= 0 && len(d.schemas[j].breaches) == 0 {
 			*own = d.schemas[j]
 			continue
 		}
-		if document == nil {
-			document = unknown()
+		if own.schema = m.take(own.of); own.schema != nil && !d.Spec.PreserveUnknownFields {
+			continue
+		}
+		document, err := decoded(d.documents[i])
+		if err != nil {
+			return err
 		}
 		strict := openapi.TreeReader{Position: fmt.Sprintf("spec.versions[%d].schema.openAPIV3Schema", i)}
 		own.schema, own.breaches = strict.Read(document)
 		if d.Spec.PreserveUnknownFields || len(own.breaches) > 0 { // it was stored, nevertheless
 			own.schema, own.problems = d.compileStored(document)
+			continue
 		}
+		m.note(own.of, own.schema)
 	}
 	return nil
+}
+
+// decoded decodes a schema document, nil for none.
+func decoded(document meta.RawJSON) (map[string]any, error) {
+	if document == nil {
+		return unknown(), nil
+	}
+	v, err := json.DecodeTree(document, json.TreeOptions{})
+	t, _ := v.(map[string]any)
+	return t, err
 }
 
 // compileStored compiles a schema that a new definition must not have.
@@ -139,14 +192,6 @@ func keepingAll(node map[string]any) map[string]any {
 		out["properties"] = kept
 	}
 	return out
-}
-
-// sameDocument reports whether two schema documents say the same; nil is that of a version without one.
-func sameDocument(a, b map[string]any) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return json.Equal(a, b)
 }
 
 // resources returns the resource of each version, the stored one first.

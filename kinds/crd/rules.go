@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
@@ -31,13 +30,20 @@ func canonical(ctx context.Context, t registry.Tree) (registry.Tree, error) {
 		return t, nil
 	}
 	var c CustomResourceDefinition
-	if err := json.FromTree(t, &c); err != nil {
+	bare, asWritten := t, schemasAsWritten(t)
+	if asWritten {
+		bare = withoutSchemas(t)
+	}
+	if err := json.FromTree(bare, &c); err != nil {
 		return nil, status.BadRequest("CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: %v", err)
 	}
 	c.fill()
 	spec, err := json.TreeOf(&c.Spec)
 	if err != nil {
 		return nil, err
+	}
+	if asWritten {
+		putSchemas(spec, t)
 	}
 	if json.Equal(spec, t["spec"]) {
 		return t, nil
@@ -87,14 +93,14 @@ func noteStoredVersion(_ context.Context, t, _ registry.Tree) (registry.Tree, er
 }
 
 // validateNew validates a new definition and warns of formats that nobody checks.
-func validateNew(ctx context.Context, t registry.Tree, rules cel.RuleOptions, f *status.Fields) {
+func validateNew(ctx context.Context, t registry.Tree, with compilers, f *status.Fields) {
 	now, err := judge(t)
 	if err != nil {
 		f.At().Invalid("…", err.Error())
 		return
 	}
 	found := f.Len()
-	validate(now, nil, rules, f)
+	validate(now, nil, with, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, now, nil)
 	}
@@ -102,7 +108,7 @@ func validateNew(ctx context.Context, t registry.Tree, rules cel.RuleOptions, f 
 
 // validateChange validates a changed definition, and warns of formats that it did not have before. A
 // write of the status is judged by that alone.
-func validateChange(ctx context.Context, t, old registry.Tree, rules cel.RuleOptions, f *status.Fields) {
+func validateChange(ctx context.Context, t, old registry.Tree, with compilers, f *status.Fields) {
 	if registry.SubresourceFrom(ctx) != "" {
 		var names CustomResourceDefinitionNames
 		if json.FromTree(tree.Map(t, "status", "acceptedNames"), &names) == nil {
@@ -117,7 +123,7 @@ func validateChange(ctx context.Context, t, old registry.Tree, rules cel.RuleOpt
 		return
 	}
 	found := f.Len()
-	validate(now, before, rules, f)
+	validate(now, before, with, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, now, before)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -23,12 +22,12 @@ const approvalAnnotation = "api-approved.kubernetes.io"
 // See hoisted.
 //
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
-func validate(now, before *judged, rules cel.RuleOptions, f *status.Fields) {
+func validate(now, before *judged, with compilers, f *status.Fields) {
 	c, old := now.definition(), before.definition()
 	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
-	validateSpec(now, before, rules, f)
+	validateSpec(now, before, with, f)
 	if old != nil {
 		validateImmutable(c, old, f)
 	}
@@ -41,12 +40,12 @@ func validate(now, before *judged, rules cel.RuleOptions, f *status.Fields) {
 	}
 }
 
-func validateSpec(now, before *judged, rules cel.RuleOptions, f *status.Fields) {
+func validateSpec(now, before *judged, with compilers, f *status.Fields) {
 	c, old := now.definition(), before.definition()
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
-	h := hoistedOf(now, before, rules, f)
+	h := hoistedOf(now, before, with, f)
 	validateSchemasExist(c, h, at)
 	validateVersions(now, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))

@@ -1,0 +1,105 @@
+package crd
+
+import (
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"weak"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// memory knows the schemas of documents that have been compiled without a problem, as long as somebody
+// uses them. A definition is compiled by the request that writes it, and not again by the controller
+// that serves it, nor when it is replaced by another with the same schema. Definitions with the same
+// schema share it.
+type memory struct {
+	mu      sync.Mutex
+	schemas map[digest]weak.Pointer[openapi.Schema]
+	sweep   int // the number of entries at which those of freed schemas are deleted
+
+	awaited []awaited // what was compiled last, for the controller
+}
+
+type digest = [sha256.Size]byte
+
+// awaited is a schema that the controller is about to ask for.
+type awaited struct {
+	of     digest
+	schema *openapi.Schema
+	bytes  int // of its document
+}
+
+// maxAwaited limits the bytes of the documents whose schemas wait for the controller. Schemas of
+// definitions that are not stored after all, as in a dry run, stay until others take their place.
+const maxAwaited = 1 << 20
+
+const minSweep = 64
+
+// digestOf returns what a document is known by, and its length.
+func digestOf(document map[string]any) (digest, int) {
+	text, err := json.AppendTree(nil, document)
+	if err != nil { // not a tree; it is not compiled either
+		return digest{}, 0
+	}
+	return sha256.Sum256(text), len(text)
+}
+
+// find returns the schema of a document, or nil.
+func (m *memory) find(of digest) *openapi.Schema {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.schemas[of].Value()
+}
+
+// take is find for the controller, which keeps the schema itself.
+func (m *memory) take(of digest) *openapi.Schema {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, a := range m.awaited {
+		if a.of == of {
+			m.awaited = slices.Delete(m.awaited, i, i+1)
+			return a.schema
+		}
+	}
+	return m.schemas[of].Value()
+}
+
+// note remembers the schema of a document.
+func (m *memory) note(of digest, schema *openapi.Schema) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keep(of, schema)
+}
+
+// await is note for a schema that nobody uses yet.
+func (m *memory) await(of digest, schema *openapi.Schema, bytes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keep(of, schema)
+	m.awaited = slices.DeleteFunc(m.awaited, func(a awaited) bool { return a.of == of }) // of another version
+	m.awaited = append(m.awaited, awaited{of, schema, bytes})
+	for sum, i := 0, len(m.awaited)-1; i >= 0; i-- {
+		if sum += m.awaited[i].bytes; sum > maxAwaited {
+			m.awaited = slices.Delete(m.awaited, 0, i+1)
+			break
+		}
+	}
+}
+
+func (m *memory) keep(of digest, schema *openapi.Schema) {
+	if m.schemas == nil {
+		m.schemas, m.sweep = map[digest]weak.Pointer[openapi.Schema]{}, minSweep
+	}
+	m.schemas[of] = weak.Make(schema)
+	if len(m.schemas) < m.sweep {
+		return
+	}
+	for of, schema := range m.schemas {
+		if schema.Value() == nil {
+			delete(m.schemas, of)
+		}
+	}
+	m.sweep = max(minSweep, 2*len(m.schemas))
+}
