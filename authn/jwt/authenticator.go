@@ -252,7 +252,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	if !ok {
 		return authn.User{}, false, nil
 	}
-	u, err := p.authenticate(r.Context(), now.proofs, token, a.options.Algorithms)
+	u, err := p.authenticate(r.Context(), now, token, a.options.Algorithms)
 	if err != nil {
 		return authn.User{}, false, fmt.Errorf("token of issuer %s: %w", issuer, err)
 	}
@@ -266,7 +266,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 }
 
 // authenticate returns the user of a token that claims to be from the issuer.
-func (p *provider) authenticate(ctx context.Context, proofs *proof.Cache[authn.User], token string, algorithms []string) (authn.User, error) {
+func (p *provider) authenticate(ctx context.Context, in *state, token string, algorithms []string) (authn.User, error) {
 	began := time.Now()
 	keys := p.known()
 	if keys == nil {
@@ -275,14 +275,13 @@ func (p *provider) authenticate(ctx context.Context, proofs *proof.Cache[authn.U
 			return authn.User{}, p.missing()
 		}
 	}
-	return proofs.Get(ctx, token, keys, func(ctx context.Context) (u authn.User, expires time.Time, err error) {
+	return in.proofs.Get(ctx, token, keys, func(ctx context.Context) (u authn.User, expires time.Time, err error) {
 		defer func() { p.latency(began, err == nil) }()
 		claims, err := p.verify(ctx, token, keys, algorithms)
 		if err != nil {
 			return authn.User{}, time.Time{}, err
 		}
-		u, err = p.mapper.accept(ctx, claims)
-		return u, u.Expires, err
+		return p.accept(ctx, in.providers, claims, algorithms)
 	})
 }
 
@@ -310,25 +309,39 @@ func (p *provider) verify(ctx context.Context, token string, keys *keySet, algor
 	return claims, nil
 }
 
-// accept returns the user whom verified claims stand for.
-func (m *mapper) accept(ctx context.Context, claims map[string]any) (u authn.User, err error) {
-	now := time.Now()
+// accept returns the user whom verified claims stand for, and how long that may be remembered.
+func (p *provider) accept(ctx context.Context, all map[string]*provider, claims map[string]any, algorithms []string) (u authn.User, until time.Time, err error) {
+	expires, audiences, err := p.mapper.valid(claims, p.mapper.provider.Issuer.Audiences)
+	if err != nil {
+		return u, until, err
+	}
+	claims, fetched, err := p.expand(ctx, all, claims, algorithms)
+	if err != nil {
+		return u, until, err
+	}
+	if u, err = p.mapper.user(ctx, claims); err != nil {
+		return u, until, err
+	}
+	u.Expires, u.Audiences, until = expires, audiences, expires
+	if !fetched.IsZero() {
+		until = earliest(expires, fetched, time.Now().Add(distributedFor))
+	}
+	return u, until, nil
+}
+
+func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
+
+// valid returns when verified claims expire and for whom they are meant, if they are from the issuer,
+// of now, and meant for one of the audiences.
+func (m *mapper) valid(claims map[string]any, audiences []string) (expires time.Time, meant []string, err error) {
 	if claims["iss"] != m.provider.Issuer.URL {
-		return u, errors.New("the issuer is another one")
+		return expires, nil, errors.New("the issuer is another one")
 	}
-	expires, err := checkTimes(claims, now)
-	if err != nil {
-		return u, err
+	if expires, err = checkTimes(claims, time.Now()); err != nil {
+		return expires, nil, err
 	}
-	audiences, err := checkAudience(claims["aud"], m.provider.Issuer.Audiences)
-	if err != nil {
-		return u, err
-	}
-	if u, err = m.user(ctx, claims); err != nil {
-		return u, err
-	}
-	u.Expires, u.Audiences = expires, audiences
-	return u, nil
+	meant, err = checkAudience(claims["aud"], audiences)
+	return expires, meant, err
 }
 
 // checkTimes checks the claims exp, nbf and iat, and returns when the token expires. A token lives as

@@ -240,27 +240,36 @@ func (s *source) discover(ctx context.Context) (string, error) {
 // get returns a document. It follows no redirect, and bounds time and size.
 // Source: security vector J11.
 func (s *source) get(ctx context.Context, at string) ([]byte, error) {
+	text, err := s.fetchDocument(ctx, at, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, err)
+	}
+	return text, nil
+}
+
+// fetchDocument is get with headers. Its errors do not repeat the URL.
+func (s *source) fetchDocument(ctx context.Context, at string, header http.Header) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, http.NoBody)
 	if err != nil {
-		return nil, err
+		return nil, errors.New("the URL cannot be parsed")
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header = header
 	res, err := s.transport.RoundTrip(req) // and not a client, which would follow redirects
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", at, err)
+		return nil, err
 	}
 	defer func() { _ = res.Body.Close() }() // it has been read as far as it matters
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: answered with status %d", at, res.StatusCode)
+		return nil, fmt.Errorf("answered with status %d", res.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at, err)
+		return nil, err
 	case len(text) > maxDocument:
-		return nil, fmt.Errorf("%s: answered with more than %d bytes", at, maxDocument)
+		return nil, fmt.Errorf("answered with more than %d bytes", maxDocument)
 	}
 	return text, nil
 }

@@ -89,6 +89,10 @@ type flight struct {
 const (
 	maxAnswers = 4096
 	maxKept    = 16 << 10
+
+	// maxFlights is how many questions are asked at a time. Anybody can make up tokens, and a question
+	// goes on when who asked it is gone.
+	maxFlights = 1000
 )
 
 // New makes a webhook. It does not connect yet.
@@ -156,6 +160,10 @@ func (w *Webhook) digest(token string, audiences []string) (out digest) {
 func (w *Webhook) share(ctx context.Context, key digest, token string, audiences []string) verdict {
 	w.mu.Lock()
 	f, asked := w.flights[key]
+	if !asked && len(w.flights) >= maxFlights {
+		w.mu.Unlock()
+		return verdict{err: fmt.Errorf("%d questions to the authentication webhook wait for an answer", maxFlights)}
+	}
 	if !asked {
 		f = &flight{done: make(chan struct{}), verdict: verdict{err: errors.New("the question to the authentication webhook was not completed")}}
 		w.flights[key] = f

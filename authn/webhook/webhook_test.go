@@ -3,6 +3,7 @@ package webhook_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -249,6 +250,40 @@ func TestOneQuestionForManyRequests(t *testing.T) {
 		close(open)
 		group.Wait()
 		require.Equal(t, 1, b.count())
+	})
+}
+
+// A flood of tokens that nobody knows, while the other side hangs, takes a bounded number of goroutines
+// and connections. Those who have left still count. Tokens that are remembered go on.
+func TestA10_QuestionsAtATimeAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := says(alice)
+		w := b.webhook(t, webhook.Options{CacheTTL: time.Hour})
+		_, ok, err := w.Authenticate(request(t.Context(), "known"))
+		require.NoError(t, err)
+		require.True(t, ok)
+		release := make(chan struct{})
+		b.answer = func(int, *http.Request) (int, string, error) {
+			<-release
+			return http.StatusOK, `{"status":` + alice + `}`, nil
+		}
+		var group sync.WaitGroup
+		for n := range 1000 {
+			group.Go(func() { _, _, _ = w.Authenticate(request(t.Context(), fmt.Sprint("token", n))) })
+		}
+		synctest.Wait()
+		require.Equal(t, 1001, b.count())
+		_, ok, err = w.Authenticate(request(t.Context(), "one-too-many"))
+		require.False(t, ok)
+		require.ErrorContains(t, err, "1000 questions")
+		_, ok, err = w.Authenticate(request(t.Context(), "known"))
+		require.NoError(t, err)
+		require.True(t, ok)
+		close(release)
+		group.Wait()
+		_, ok, err = w.Authenticate(request(t.Context(), "one-too-many"))
+		require.NoError(t, err)
+		require.True(t, ok)
 	})
 }
 
