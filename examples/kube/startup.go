@@ -60,6 +60,13 @@ func (b bootstrap) make(ctx context.Context, e registry.Objects) error {
 	}
 	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
 	o := registry.WriteOptions{FieldManager: "kube-apiserver"}
+	if !b.current { // a write could be refused by admission, though nothing has to be written
+		known := t
+		known.Name = b.object.GetName()
+		if _, err := e.Get(ctx, known, registry.ListRequest{}); err == nil {
+			return nil
+		}
+	}
 	_, err = e.Create(ctx, t, body, o)
 	if status.IsAlreadyExists(err) && b.current {
 		t.Name = b.object.GetName()

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,6 +58,11 @@ func statusMetadata(t *testing.T, s *target) map[string][]string {
 			continue // another object of the kind will do
 		}
 		path := collection + "/" + word(metadata["name"])
+		if word(object["kind"]) == "ValidatingAdmissionPolicy" { // its status is written soon, which would be a conflict
+			require.Eventually(t, func() bool {
+				return at(s.must(t, 200, "GET", path, ""), "status", "observedGeneration") != nil
+			}, time.Minute, 10*time.Millisecond)
+		}
 		made := s.must(t, 200, "GET", path, "")
 		before := still(made)["metadata"]
 		sent, _ := s.must(t, 200, "GET", path, "")["metadata"].(map[string]any)

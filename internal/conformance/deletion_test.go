@@ -97,8 +97,7 @@ func TestDEL_01_DEL_02_DEL_03_DEL_04_OptionsInTheBodyAndInTheQuery(t *testing.T)
 		s.do("DELETE", widgetPath+"/a", `{"kind":"Widget"}`).refused(400, "BadRequest", "DeleteOptions")
 		s.do("DELETE", widgetPath+"/a", `[]`).refused(400, "BadRequest", "DeleteOptions")
 		s.do("DELETE", widgetPath+"/a", `{"gracePeriodSeconds":"soon"}`).refused(400, "BadRequest", "DeleteOptions")
-		// Options behind a gate that is off in Kubernetes are parsed and ignored.
-		s.do("DELETE", widgetPath+"/a", `{"ignoreStoreReadErrorWithClusterBreakingPotential":true,"dryRun":["All"]}`).is(200)
+		s.do("DELETE", widgetPath+"/a", `{"ignoreStoreReadErrorWithClusterBreakingPotential":false,"dryRun":["All"]}`).is(200)
 		s.get(widgetPath + "/a").is(200)
 
 		kettle := func() { s.create(kettlePath, `{"metadata":{"name":"k"}}`) }

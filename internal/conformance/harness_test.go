@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/remotestore"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -54,6 +57,42 @@ func onEachBackend(t *testing.T, test func(t *testing.T, open func() storage.Bac
 				db, err := bbolt.Open(path)
 				require.NoError(t, err)
 				return db
+			})
+		})
+	})
+	onRemote(t, test)
+}
+
+// remote in the environment is the unix socket of a store that internal/remotestore serves. The tests
+// then run on it, too: storage/etcd cannot be linked here.
+const remote = "KINDWRIGHT_REMOTE"
+
+// notRemote lists the tests that say something about a store in this process.
+var notRemote = map[string]string{
+	"TestGET_05_AVersionIssuedMeanwhileIsServed": "revisions of etcd have gaps",
+	"TestGET_07_TheMatchParameterIsIgnored":      "a get that accepts an older version may answer with it",
+	"TestS15_DryRunsRejectWhatIsTooLarge":        "etcd's limit is lower",
+}
+
+// onRemote is onEachBackend for the store in another process, if there is one.
+func onRemote(t *testing.T, test func(t *testing.T, open func() storage.Backend)) {
+	t.Helper()
+	address := os.Getenv(remote)
+	if address == "" {
+		return
+	}
+	for name := range notRemote {
+		if strings.HasPrefix(t.Name(), name) {
+			return
+		}
+	}
+	name := rand.Text()
+	t.Run("remote", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			test(t, func() storage.Backend {
+				b, err := remotestore.Open(t.Context(), "unix", address, name)
+				require.NoError(t, err)
+				return b
 			})
 		})
 	})
@@ -97,7 +136,8 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, api.Start(ctx))
 	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
-	web := &http.Server{Handler: api, ReadHeaderTimeout: time.Minute}
+	handler, others := alternate(ctx, t, api, func() (*kindwright.Server, error) { return kindwright.New(backend, append(base, opts...)...) })
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
 	done := make(chan error, 1)
 	go func() { done <- web.Serve(l) }()
 	s := &server{t: t, api: api, backend: backend}
@@ -105,6 +145,7 @@ func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlan
 	s.stop = sync.OnceFunc(func() {
 		cancel()
 		api.Wait()
+		others()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = web.Shutdown(ctx) // let watches send their last events

@@ -118,6 +118,11 @@ func (c *counting) Revision(ctx context.Context) (storage.Revision, error) {
 	return c.Backend.Revision(ctx)
 }
 
+func (c *counting) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
+	c.revisions.Add(1)
+	return c.Backend.Sync(ctx, prefix)
+}
+
 // asked returns the number of calls to the store.
 func (c *counting) asked() int64 { return c.gets.Load() + c.lists.Load() + c.revisions.Load() }
 

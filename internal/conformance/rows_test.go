@@ -28,30 +28,30 @@ var elsewhere = map[string][]string{
 	"HEALTH": {"health", ".", "internal/engine"},
 	"STORE":  {"storage/memory", "storage/bbolt", "internal/engine", "."},
 	"DISC":   {"internal/discovery", "internal/interop"},
-	"FLAG":   {"examples/server"},
+	"FLAG":   {"examples/internal/program"},
 	"OPS":    {"."},
 	"RBAC":   {"authz/rbac", "kinds"},
 	"NODEAZ": {"authz/node", "admission/noderestriction"},
-	"ABAC":   {"authz/abac", "examples/server"},
+	"ABAC":   {"authz/abac", "examples/internal/program"},
 	"CEL":    {"cel"},
 	"CRD":    {"kinds/crd", "openapi"},
 	"POL":    {"kinds", "admission/policy"},
-	"SAT":    {"authn/bootstrap", "authn/serviceaccount", "examples/server"},
+	"SAT":    {"authn/bootstrap", "authn/serviceaccount", "examples/internal/program"},
 	"CFG":    {"internal/config", "config", "authn/jwt"},
 
-	"AUTHZ":    {"authz", "authz/rbac", "authz/webhook", "kinds", "internal/accessflags", "examples/server"},
+	"AUTHZ":    {"authz", "authz/rbac", "authz/webhook", "kinds", "internal/accessflags", "examples/internal/program"},
 	"AUTHZCFG": {"config", "authz/webhook"},
-	"AUTHN":    {"authn", "authn/bootstrap", "authn/jwt", "authn/requestheader", "authn/token", "authn/webhook", "authn/x509", "examples/kube", "examples/server", "internal/authnflags"},
+	"AUTHN":    {"authn", "authn/bootstrap", "authn/jwt", "authn/requestheader", "authn/token", "authn/webhook", "authn/x509", "examples/kube", "examples/internal/program", "internal/authnflags"},
 	"AUD":      {".", "audit", "audit/log", "audit/webhook", "internal/auditflags", "internal/batch"},
 
-	"AUTHNCFG": {"authn/jwt", "examples/server"},
+	"AUTHNCFG": {"authn/jwt", "examples/internal/program"},
 
 	"AUTHN-16": {"examples/kube/kube-apiserver"}, // a client of Kubernetes
 
 	"ERR-09":  {"client"}, // what a client does
 	"ERR-10":  {"client"}, //
 	"ERR-12":  {"client"}, //
-	"ERR-16":  {"examples/server"},
+	"ERR-16":  {"examples/internal/program"},
 	"FLAG-10": {"internal/accessflags"},
 	"LIM-06":  {"config"},
 	"LIM-07":  {"config"},

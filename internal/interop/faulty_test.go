@@ -241,6 +241,22 @@ func (b *faulty) Revision(ctx context.Context) (storage.Revision, error) {
 	return b.store().Revision(ctx)
 }
 
+// Sync implements storage.Backend.
+func (b *faulty) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
+	if yes, _ := b.chance(unreadable); yes {
+		return 0, errMedium
+	}
+	return b.store().Sync(ctx, prefix)
+}
+
+// History implements storage.Backend.
+func (b *faulty) History(ctx context.Context, r storage.HistoryRequest) (storage.HistoryPage, error) {
+	if yes, _ := b.chance(unreadable); yes {
+		return storage.HistoryPage{}, errMedium
+	}
+	return b.store().History(ctx, r)
+}
+
 // Compact implements storage.Backend.
 func (b *faulty) Compact(ctx context.Context, at storage.Revision) error {
 	return b.store().Compact(ctx, at)

@@ -118,11 +118,13 @@ var house = [...][]room{
 	},
 	9: {
 		{path: "apitest", why: "an API server inside a test of the people who use us"},
+		{path: "internal/remotestore", std: true, why: "a store of another process, for the suites of the core"},
 		{path: "internal/conformance", std: true, tests: true, why: "each requirement on the protocol, over HTTP, on every backend"},
 		{path: "internal/differential", std: true, tests: true, why: "the same random requests to two servers, one of which may be Kubernetes'"},
 		{path: "internal/soak", std: true, tests: true, why: "every event of a whole server under random load, checked"},
 		{path: "scripts/sbom", why: "what a program of a release consists of"},
 		{path: "examples", std: true, why: "says which programs there are"},
+		{path: "examples/internal/program", why: "what examples/server and examples/cluster have in common: kinds, flags, certificates"},
 		{path: "examples/*", why: "programs to copy from; each compiles, runs and is tested"},
 	},
 }
@@ -132,6 +134,7 @@ type edge struct{ from, to, why string }
 
 // sameFloor lists the imports allowed between two rooms of one floor.
 var sameFloor = []edge{
+	{"examples/server", "examples/internal/program", "a command adds to the program where objects are kept"},
 	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
 	{"internal/json", "internal/clip", "every message truncates text in the same way"},
 	{"internal/yaml", "internal/clip", "every message truncates text in the same way"},

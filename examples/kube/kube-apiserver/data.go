@@ -10,8 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
+
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/etcd"
 )
 
 // defaultDataDir is the data directory if no flag sets one.
@@ -45,22 +50,45 @@ func fileName(prefix string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.Trim(prefix, "/"), "%", "%25"), "/", "%2F")
 }
 
-// dataFile returns the file of the store, whose directory exists.
-func (o *options) dataFile(ctx context.Context) (string, error) {
+// openStore opens the store that the flags name, and says where it is.
+func (o *options) openStore(ctx context.Context, log logr.Logger) (db storage.Backend, where string, err error) {
 	dir := o.dataDir
 	switch {
 	case len(o.etcdServers) > 0:
-		var err error
-		if dir, err = findDirectory(ctx, o.etcdServers); err != nil {
-			return "", fmt.Errorf("--etcd-servers: %w", err)
+		found, answered := findDirectory(ctx, o.etcdServers)
+		if !answered {
+			db, err := o.openEtcd(ctx, log)
+			return db, strings.Join(o.etcdServers, ","), err
 		}
+		dir = found
 	case dir == "":
 		dir = defaultDataDir
 	}
 	if err := files.Directory(dir); err != nil {
-		return "", fmt.Errorf("--data-dir: %w", err)
+		return nil, "", fmt.Errorf("--data-dir: %w", err)
 	}
-	return filepath.Join(dir, fileName(o.etcdPrefix)+".db"), nil
+	file := filepath.Join(dir, fileName(o.etcdPrefix)+".db")
+	db, err = bbolt.Open(file, bbolt.WithLimits(storage.Limits{MaxValueBytes: o.maxObject, MaxOps: maxOps}))
+	return db, file, err
+}
+
+// openEtcd opens the store in etcd.
+func (o *options) openEtcd(ctx context.Context, log logr.Logger) (storage.Backend, error) {
+	settings, err := etcd.TLSFiles(o.etcdCA, o.etcdCert, o.etcdKey)
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
+	}
+	endpoints := make([]string, len(o.etcdServers))
+	for i, server := range o.etcdServers {
+		endpoints[i] = strings.TrimSuffix(server, "/")
+	}
+	db, err := etcd.Open(ctx, etcd.Config{
+		Endpoints: endpoints, TLS: settings, Prefix: "/" + strings.Trim(o.etcdPrefix, "/"), Owner: "kube-apiserver stand-in", Logger: log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--etcd-servers: %w", err)
+	}
+	return db, nil
 }
 
 // Limits for requests to the etcd stand-in.
@@ -69,41 +97,38 @@ const (
 	maxAnswer  = 64 << 10
 )
 
-// findDirectory asks the etcd stand-ins, in order, for their data directory.
-func findDirectory(ctx context.Context, servers []string) (string, error) {
-	var problems []error
+// findDirectory asks servers, in order, whether they are stand-ins for etcd, and returns the data
+// directory of the first that is one.
+func findDirectory(ctx context.Context, servers []string) (dir string, ok bool) {
 	for _, server := range servers {
-		dir, err := askDirectory(ctx, server)
-		if err == nil {
-			return dir, nil
+		if dir, ok = askDirectory(ctx, server); ok {
+			break
 		}
-		problems = append(problems, fmt.Errorf("%s: %w", server, err))
 	}
-	return "", errors.Join(problems...)
+	return dir, ok
 }
 
-func askDirectory(ctx context.Context, server string) (string, error) {
+// askDirectory asks one server. Whatever fails, it is no stand-in, or one that is of no use.
+func askDirectory(ctx context.Context, server string) (dir string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+"/kindwright", nil)
 	if err != nil {
-		return "", err
+		return "", false
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a single request
 	answer, err := client.Do(request)
 	if err != nil {
-		return "", err
+		return "", false
 	}
 	defer func() { _ = answer.Body.Close() }() // it is read
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return "", err
+		return "", false
 	}
 	var told struct {
 		DataDir string `json:"dataDir"`
 	}
-	if answer.StatusCode != http.StatusOK || json.Unmarshal(body, &told) != nil || !filepath.IsAbs(told.DataDir) {
-		return "", errors.New("not the etcd stand-in of this program, and other etcd servers are not supported; without --etcd-servers objects are kept below --data-dir")
-	}
-	return told.DataDir, nil
+	ok = answer.StatusCode == http.StatusOK && json.Unmarshal(body, &told) == nil && filepath.IsAbs(told.DataDir)
+	return told.DataDir, ok
 }

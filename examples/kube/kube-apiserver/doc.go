@@ -6,7 +6,7 @@
 // others with a warning that they have no effect. It rejects flags that the original does not have,
 // by name.
 //
-// Objects are in a file below --data-dir. With --etcd-servers, the file is below the data directory
-// of the etcd stand-in at that address. --etcd-prefix names the file. So two servers can share an
-// etcd, and a server that returns with the same prefix finds its objects.
+// Objects are in a file below --data-dir. With --etcd-servers, they are in etcd. If the etcd stand-in
+// is at that address, they are in a file below its data directory, which --etcd-prefix names. So two
+// servers can share an etcd, and a server that returns with the same prefix finds its objects.
 package main

@@ -53,7 +53,7 @@ func inertFlags() map[string]string {
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest
 			debug-socket-path egress-selector-config-file
-			encryption-provider-config endpoint-reconciler-type etcd-cafile etcd-certfile etcd-keyfile external-hostname kubelet-certificate-authority
+			encryption-provider-config endpoint-reconciler-type external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file proxy-client-cert-file proxy-client-key-file
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,

@@ -24,8 +24,6 @@ import (
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/storage"
-	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
 // The exit codes of the program.
@@ -98,11 +96,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, auditflags.Close(sinks)) }()
-	file, err := o.dataFile(ctx)
-	if err != nil {
-		return err
-	}
-	db, err := bbolt.Open(file, bbolt.WithLimits(storage.Limits{MaxValueBytes: o.maxObject, MaxOps: maxOps}))
+	db, where, err := o.openStore(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -124,7 +118,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		o.tls(certificate, authorities),
 		kindwright.FreeMemoryWhenIdle(),
 		kindwright.OnListening(func(addr net.Addr) {
-			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, file) // for people only
+			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, where) // for people only
 		}),
 	)
 }

@@ -40,6 +40,9 @@ type options struct {
 	dataDir     string
 	etcdServers []string
 	etcdPrefix  string
+	etcdCA      string
+	etcdCert    string
+	etcdKey     string
 
 	serviceCIDR     string
 	serviceRange    netip.Prefix
@@ -105,7 +108,10 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
-	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of the stand-in for etcd, whose directory the objects are kept in")
+	f.StringSliceVar(&o.etcdServers, "etcd-servers", nil, "URLs of etcd, or of the stand-in for it, whose directory the objects are kept in")
+	f.StringVar(&o.etcdCA, "etcd-cafile", "", "PEM file of the authorities of etcd's certificates")
+	f.StringVar(&o.etcdCert, "etcd-certfile", "", "PEM file of the certificate to show to etcd")
+	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "the key of --etcd-certfile")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
 	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from")
 	f.StringVar(&o.nodePortRange, "service-node-port-range", "30000-32767", "the ports that services are given on nodes")
@@ -200,7 +206,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 		refuse("--tls-cert-file and --tls-private-key-file belong together: one of them is missing")
 	}
 	if f.Changed("data-dir") && len(o.etcdServers) > 0 {
-		refuse("--data-dir and --etcd-servers contradict each other: with the latter, objects are kept where the stand-in for etcd keeps them")
+		refuse("--data-dir and --etcd-servers contradict each other: with the latter, objects are kept in etcd, or where the stand-in for it keeps them")
 	}
 	if err := checkPrefix(o.etcdPrefix); err != nil {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)

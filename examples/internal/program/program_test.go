@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"bytes"
@@ -41,6 +41,11 @@ func beServer() int {
 		os.Exit(exitFailure)
 	}()
 	return command(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// command runs the program with the store of a single server.
+func command(ctx context.Context, args []string, out, errOut io.Writer) int {
+	return Run(ctx, args, out, errOut, &Files{})
 }
 
 // announcement ends the output of a server that has started to serve.

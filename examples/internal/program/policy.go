@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"github.com/kindwright/kindwright/authz/rbac"

@@ -1,4 +1,4 @@
-package main
+package program
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ import (
 
 // flags holds the command line of the server.
 type flags struct {
+	store         Store
 	listen        string
 	dataDir       string
-	storage       string
 	kubeconfig    string
 	tokenAuthFile string
 	bootstrap     bool
@@ -40,7 +40,6 @@ type flags struct {
 	crds          bool
 	documented    bool
 	eventTTL      time.Duration
-	checkData     bool
 	backup        bool
 
 	audit    auditflags.Flags
@@ -53,13 +52,12 @@ type flags struct {
 
 // parseFlags parses the command line. Usage and syntax errors are written to out. Every error names
 // its flag.
-func parseFlags(args []string, out io.Writer) (*flags, error) {
-	f := &flags{}
-	set := flag.NewFlagSet("server", flag.ContinueOnError)
+func parseFlags(args []string, out io.Writer, store Store) (*flags, error) {
+	f := &flags{store: store}
+	set := flag.NewFlagSet(store.Name(), flag.ContinueOnError)
 	set.SetOutput(out)
 	set.StringVar(&f.listen, "listen", "127.0.0.1:6443", "address to serve HTTPS on; port 0 picks a free one")
 	set.StringVar(&f.dataDir, "data-dir", "./kindwright-data", "directory of the store, certificates and kubeconfig; made if absent")
-	set.StringVar(&f.storage, "storage", "bbolt", "where objects are kept: bbolt (in the data directory) or memory (gone at the end)")
 	set.StringVar(&f.kubeconfig, "kubeconfig", "",
 		"file to write the administrator's kubeconfig to (default kubeconfig in the data directory)")
 	set.StringVar(&f.tokenAuthFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
@@ -92,8 +90,8 @@ func parseFlags(args []string, out io.Writer) (*flags, error) {
 	f.authn.Add(set)
 	f.accounts.Add(set)
 	f.audit.Add(set)
+	store.AddFlags(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
-	set.BoolVar(&f.checkData, "check-data", false, "verify every record of the store in the data directory, and end")
 	set.BoolVar(&f.backup, "serve-backup", false, "serve a copy of the store at /debug/backup; it has all data, secrets included")
 	set.IntVar(&f.verbosity, "v", 0, "how much to log; 0 logs problems alone")
 	if err := set.Parse(args); err != nil {
@@ -135,9 +133,7 @@ func (f *flags) check() error {
 	if f.dataDir == "" {
 		problems = append(problems, errors.New("--data-dir must not be empty"))
 	}
-	if f.storage != "bbolt" && f.storage != "memory" {
-		problems = append(problems, fmt.Errorf("--storage %q: must be bbolt or memory", f.storage))
-	}
+	problems = append(problems, f.store.CheckFlags()...)
 	problems = append(problems, f.authorization.Check(modes()...)...)
 	problems = append(problems, f.tokenWebhook.Check()...)
 	if f.eventTTL <= 0 {

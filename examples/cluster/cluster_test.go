@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/examples/internal/program"
+	"github.com/kindwright/kindwright/internal/remotestore"
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/etcd"
+	"github.com/kindwright/kindwright/storage/etcd/etcdtest"
+)
+
+func TestMain(m *testing.M) { etcdtest.Main(m) }
+
+// printed collects what a program prints.
+type printed struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	said chan struct{}
+}
+
+func (p *printed) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if bytes.Contains(b, []byte("Serving on")) {
+		close(p.said)
+	}
+	return p.text.Write(b)
+}
+
+func (p *printed) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+// running is a server in this process.
+type running struct {
+	t    *testing.T
+	url  string
+	stop func() int
+}
+
+const credentials = "administrator,admin,1,\"system:masters\"\n"
+
+// serve starts a server with a data directory of its own.
+func serve(t *testing.T, args ...string) *running {
+	t.Helper()
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens")
+	require.NoError(t, os.WriteFile(tokens, []byte(credentials), 0o600))
+	out, errOut := &printed{said: make(chan struct{})}, &printed{said: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	args = append([]string{"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(dir, "data"), "--token-auth-file=" + tokens}, args...)
+	go func() { ended <- program.Run(ctx, args, out, errOut, &cluster{}) }()
+	stop := sync.OnceValue(func() int {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() { stop() })
+	select {
+	case <-out.said:
+	case code := <-ended:
+		ended <- code
+		require.FailNow(t, "the server did not start", "%d\n%s", code, errOut)
+	}
+	_, rest, _ := strings.Cut(out.String(), "https://")
+	address, _, _ := strings.Cut(rest, ",")
+	return &running{t: t, url: "https://" + address, stop: stop}
+}
+
+// do sends a request and returns the code and the answer.
+func (r *running) do(method, path, body string) (int, map[string]any) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	require.NoError(r.t, err)
+	req.Header.Set("Authorization", "Bearer administrator")
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	require.NoError(r.t, err)
+	defer func() { require.NoError(r.t, res.Body.Close()) }()
+	data, err := io.ReadAll(res.Body)
+	require.NoError(r.t, err)
+	var doc map[string]any
+	_ = json.Unmarshal(data, &doc) // some answers are text
+	return res.StatusCode, doc
+}
+
+func names(list map[string]any) (out []string) {
+	items, _ := list["items"].([]any)
+	for _, item := range items {
+		metadata, _ := item.(map[string]any)["metadata"].(map[string]any)
+		name, _ := metadata["name"].(string)
+		out = append(out, name)
+	}
+	return out
+}
+
+const gadgets = "/apis/example.dev/v1/namespaces/default/gadgets"
+
+// Servers that begin at the same time on an empty etcd serve one API: what one of them has answered,
+// the others know with their next answer.
+func TestServersBesideEachOther(t *testing.T) {
+	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
+	flag := "--etcd-servers=" + strings.Join(etcds.Endpoints(), ",")
+	servers := make([]*running, 3)
+	var starting sync.WaitGroup
+	for i := range servers {
+		starting.Go(func() { servers[i] = serve(t, flag) })
+	}
+	starting.Wait()
+	for round := range 20 {
+		writer, reader := servers[round%3], servers[(round+1)%3]
+		name := "g" + string(rune('a'+round))
+		code, made := writer.do("POST", gadgets, `{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":"`+name+`"}}`)
+		require.Equal(t, 201, code, "%v", made)
+		code, found := reader.do("GET", gadgets+"/"+name, "")
+		require.Equal(t, 200, code)
+		require.Equal(t, made["metadata"], found["metadata"])
+		_, list := servers[(round+2)%3].do("GET", gadgets, "")
+		require.Contains(t, names(list), name)
+		code, _ = reader.do("DELETE", gadgets+"/"+name, "")
+		require.Equal(t, 200, code)
+		code, _ = writer.do("GET", gadgets+"/"+name, "")
+		require.Equal(t, 404, code)
+	}
+	// A definition that one of them took is served by all.
+	code, made := servers[0].do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+	require.Equal(t, 201, code, "%v", made)
+	for _, s := range servers {
+		require.Eventually(t, func() bool {
+			code, _ := s.do("GET", "/apis/shop.example.com/v1/namespaces/default/orders", "")
+			return code == 200
+		}, time.Minute, 10*time.Millisecond)
+	}
+	// A server that returns finds everything.
+	require.Zero(t, servers[0].stop())
+	again := serve(t, flag)
+	code, _ = again.do("GET", "/apis/shop.example.com/v1/namespaces/default/orders", "")
+	require.Equal(t, 200, code)
+	// Another prefix is another API.
+	other := serve(t, flag, "--etcd-prefix=/other")
+	code, _ = other.do("GET", "/apis/shop.example.com/v1/namespaces/default/orders", "")
+	require.Equal(t, 404, code)
+}
+
+const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"orders.shop.example.com"},
+"spec":{"group":"shop.example.com","scope":"Namespaced","names":{"plural":"orders","singular":"order","kind":"Order","listKind":"OrderList"},
+"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+
+func TestWhatIsWrongWithEtcdIsSaid(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	garbage := filepath.Join(t.TempDir(), "garbage.pem")
+	require.NoError(t, os.WriteFile(garbage, []byte("no certificate"), 0o600))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"no servers":         {nil, 2, "--etcd-servers"},
+		"half a certificate": {[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-certfile=x"}, 2, "--etcd-keyfile"},
+		"no password":        {[]string{"--etcd-servers=http://127.0.0.1:1", "--etcd-username=x"}, 2, "--etcd-password-file"},
+		"negative size":      {[]string{"--etcd-servers=http://127.0.0.1:1", "--etcd-max-request-bytes=-1"}, 2, "--etcd-max-request-bytes"},
+		"garbage":            {[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-cafile=" + garbage}, 1, "garbage.pem"},
+		"missing file":       {[]string{"--etcd-servers=https://127.0.0.1:1", "--etcd-cafile=" + garbage + "x"}, 1, "--etcd-cafile"},
+		"no URL":             {[]string{"--etcd-servers=localhost"}, 1, "not a URL"},
+		"prefix":             {[]string{"--etcd-servers=http://127.0.0.1:1", "--etcd-prefix=x/"}, 1, "prefix"},
+		"nobody listens":     {[]string{"--etcd-servers=http://" + closed.Addr().String()}, 1, closed.Addr().String()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errOut := &printed{said: make(chan struct{})}
+			dir := t.TempDir()
+			args := append([]string{"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(dir, "data")}, c.args...)
+			require.Equal(t, c.code, program.Run(t.Context(), args, io.Discard, errOut, &cluster{}), errOut)
+			require.Contains(t, errOut.String(), c.says)
+		})
+	}
+}
+
+// requirements names the tests of internal/conformance to run; make cluster-requirements runs all.
+var requirements = flag.String("requirements", "Test(UPDATE|CREATE|DEL|PATCH|SSA|NAME)_", "regular expression of the requirements to ask of etcd")
+
+// The requirements of the core, on etcd. They run in a process of their own, because the core cannot
+// link etcd.
+func TestRequirements(t *testing.T) {
+	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
+	path := filepath.Join(t.TempDir(), "store")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- remotestore.Serve(ctx, l, func(name string) (storage.Backend, error) {
+			return etcd.Open(ctx, etcd.Config{Endpoints: etcds.Endpoints(), Prefix: "/" + name})
+		})
+	}()
+	defer func() {
+		cancel()
+		require.NoError(t, <-served)
+	}()
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=20m", "./internal/conformance", "-run=("+*requirements+")/remote")
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), "KINDWRIGHT_REMOTE="+path)
+	text, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", text)
+}
