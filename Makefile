@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,7 +13,7 @@ help: ## what there is
 test: ## the tests of every module
 	@for dir in $(MODULES); do echo "-- $$dir"; go -C $$dir test ./... || exit 1; done
 
-check: ## what CI runs: everything below but the benchmarks, with the race detector; under 30 minutes
+check: ## what CI runs: everything below but the benchmarks, with the race detector; under 40 minutes
 	.ci/run
 
 lint: ## formatting, vet, linters, unreachable functions
@@ -75,12 +75,18 @@ rbac: ## 5,000,000 random pairs of roles and requests, and of ABAC policies and 
 	go test -count=1 -timeout 1h -v ./authz/abac -run RandomPolicies -pairs=$(or $(PAIRS),5000000)
 	go test -count=1 -timeout 4h -v ./kinds -run RevocationCounts -revocations=$(or $(ROUNDS),10000)
 
+pairs: ## the requirements, asked of two servers over one store in turn
+	KINDWRIGHT_PAIRS=1 go test -count=1 -timeout 30m ./internal/conformance
+
+cluster-requirements: ## the requirements, on etcd
+	go -C examples/cluster test -count=1 -timeout 30m . -run Requirements -requirements=.
+
 attack: ## 10,000 slow handshakes, heads and bodies, resets, CONTINUATION and uploads against examples/server, and a good client; CONNECTIONS=
-	KINDWRIGHT_ATTACK=$(or $(CONNECTIONS),10000) go test -count=1 -timeout 1h -v ./examples/server -run AttacksOnTheRunningServer
+	KINDWRIGHT_ATTACK=$(or $(CONNECTIONS),10000) go test -count=1 -timeout 1h -v ./examples/internal/program -run AttacksOnTheRunningServer
 
 audit-torture: ## 100,000 writes to a server whose store, disk, receiver of records and hooks fail, and 50 kills; each record is stored or counted; WRITES=, KILLS=, SEED=
 	go test -count=1 -timeout 4h -v ./audit/log -run SEC_D4 -audit-writes=$(or $(WRITES),100000) -audit-seed=$(or $(SEED),1)
-	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v ./examples/server -run AUD_20
+	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v ./examples/internal/program -run AUD_20
 
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML, protobuf and CBOR, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) \
@@ -102,7 +108,7 @@ crd-oracle: ## 100,000 random objects, and those definitions, beside the code of
 	go -C internal/crdoracle test -count=1 -timeout 4h -v . -args -cases=$(or $(CASES),100000) -seed=$(or $(SEED),1) -corpus='$(abspath $(CORPUS))'
 
 crash: ## kill the example server among writes, KILLS=50 times
-	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/server
+	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/internal/program
 
 kubectl-check: ## a real kubectl against the example server, and in all the tests of kubectl; KUBECTL=path of one, 1.31 or newer
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh

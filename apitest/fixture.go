@@ -226,6 +226,7 @@ func (s *Server) Dump() string {
 			continue
 		}
 		seen[served.Resource.StorageName] = true
+		served.Cache.AwaitOwn(context.Background())
 		for entry := range served.Cache.Snapshot().Ascend("", "") {
 			shown, err := served.Show(context.Background(), entry)
 			if err != nil {

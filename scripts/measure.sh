@@ -16,4 +16,4 @@ echo "modules linked, besides ours: $(grep -c . <<<"$modules")"
 sed 's/^/  /' <<<"$modules"
 
 # Nanoseconds are from exec until it serves, ready-MiB its memory then, idle-MiB that after some idle seconds.
-KINDWRIGHT_SERVER=$work/server go test -run '^$' -bench '^BenchmarkStart$' -benchtime "${COUNT:-5}x" ./examples/server
+KINDWRIGHT_SERVER=$work/server go test -run '^$' -bench '^BenchmarkStart$' -benchtime "${COUNT:-5}x" ./examples/internal/program
