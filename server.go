@@ -447,7 +447,7 @@ func (s *Server) prepare(ctx context.Context) error {
 			s.hookDone[i]()
 		}
 		if hook.Run != nil {
-			s.running.Go(func() { hook.Run(ctx, s.engine) })
+			s.running.Go(func() { s.runHook(ctx, hook) })
 		}
 	}
 	s.collect(ctx)
@@ -461,6 +461,15 @@ func (s *Server) startHook(ctx context.Context, hook registry.Hook) error {
 		return nil
 	}
 	return hook.Start(ctx, s.engine)
+}
+
+// runHook runs a hook's work in the background until ctx ends.
+func (s *Server) runHook(ctx context.Context, hook registry.Hook) {
+	if !hook.Leader {
+		hook.Run(ctx, s.engine)
+		return
+	}
+	s.engine.Leader().While(ctx, func(ctx context.Context) { hook.Run(ctx, s.engine) })
 }
 
 // Wait blocks until everything that Start began has ended.

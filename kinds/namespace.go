@@ -134,7 +134,7 @@ func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
 func (n *namespaces) work() (admission.NamespaceGate, []registry.Hook) {
 	hooks := []registry.Hook{{Name: "start-system-namespaces", Start: n.createInitial}}
 	if !n.unended {
-		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: n.terminate})
+		hooks = append(hooks, registry.Hook{Name: "namespace-lifecycle", Run: n.terminate, Leader: true})
 	}
 	return phaseGate{open: n.unchecked}, hooks
 }

@@ -174,7 +174,7 @@ func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	b.Resources = resources
 	checker := typeChecker{meta.GroupVersionResource{Group: group, Version: "v1", Resource: "validatingadmissionpolicies"}}
-	hook := registry.Hook{Name: "validating-admission-policy-status", Run: checker.run}
+	hook := registry.Hook{Name: "validating-admission-policy-status", Run: checker.run, Leader: true}
 	b.Hooks = append(b.Hooks[:len(b.Hooks):len(b.Hooks)], hook)
 	if fork := b.Fork; fork != nil {
 		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {

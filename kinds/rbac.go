@@ -177,7 +177,7 @@ func (w withRBAC) Define(env registry.Env) (registry.Bundle, error) {
 	hooks := []registry.Hook{{Name: "rbac/bootstrap-roles", Start: p.reconcile}}
 	if !w.NoAggregation {
 		a := aggregator{resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}}
-		hooks = append(hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run})
+		hooks = append(hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run, Leader: true})
 	}
 	b.Hooks = append(slices.Clip(b.Hooks), hooks...)
 	if fork := b.Fork; fork != nil {

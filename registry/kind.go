@@ -396,11 +396,17 @@ type Bundle struct {
 // the server is ready; it appears as the health check poststarthook/<Name>. Run, if not nil, works
 // in the background until its context ends; it is started after Start has succeeded and is joined
 // when the server stops.
+//
+// Leader is for work that one process does for all that share a store. Run is then called each time
+// that this process becomes the leader, and its context ends when another one has taken over. What
+// Run still writes with that context is refused by the store. Where no other process can have the
+// store open, as with memory and bbolt, Leader changes nothing.
 // Source: HEALTH-16.
 type Hook struct {
-	Name  string
-	Start func(ctx context.Context, o Objects) error
-	Run   func(ctx context.Context, o Objects)
+	Name   string
+	Start  func(ctx context.Context, o Objects) error
+	Run    func(ctx context.Context, o Objects)
+	Leader bool
 }
 
 var (

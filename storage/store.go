@@ -96,12 +96,16 @@ func (s *Store) List(ctx context.Context, r ListRequest) (Page, error) {
 //   - the type or expectation of an operation is invalid;
 //   - it deletes a key with Any and changes another key below the same "/r/<storage name>/": the
 //     revision of the other depends on whether the first exists.
+//
+// With a context of [WithFence] the commit has one more condition and can fail with ErrFenced.
 func (s *Store) Commit(ctx context.Context, ops []Op) (Revision, error) {
 	start := time.Now()
 	var rev Revision
+	ctx, ops, fence := fenced(ctx, ops)
 	key, err := s.checkOps(ops)
 	if err == nil {
 		rev, err = s.backend.Commit(ctx, ops)
+		err = fence.refused(err)
 		var conflict *ConflictError
 		if errors.As(err, &conflict) {
 			key = conflict.Key

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/lead"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -75,6 +76,7 @@ type Config struct {
 type Engine struct {
 	cfg        Config
 	dispatcher *watch.Dispatcher
+	leader     *lead.Leader
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
 	types      atomic.Pointer[typeIndex]
@@ -141,6 +143,7 @@ func (cfg *Config) complete() error {
 // attach connects the engine with its store and the dispatcher that follows the store.
 func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 	e.cfg.Store, e.dispatcher = store, d
+	e.leader = lead.New(lead.Config{Store: store, Logger: e.cfg.Logger.WithName("leader")})
 	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
 	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()
@@ -162,8 +165,12 @@ func (e *Engine) Logger() logr.Logger { return e.cfg.Logger }
 // Store returns the engine's store.
 func (e *Engine) Store() *storage.Store { return e.cfg.Store }
 
-// Start follows the store and trims its history to the configured window until ctx ends; Wait then
-// returns. It returns an error if the store cannot be read.
+// Leader returns the part of this process in the choice of a leader for the work in the background.
+func (e *Engine) Leader() *lead.Leader { return e.leader }
+
+// Start follows the store until ctx ends; Wait then returns. While this process leads, it trims the
+// history to the configured window and does what else one of the processes does for all. It returns
+// an error if the store cannot be read.
 func (e *Engine) Start(ctx context.Context) error {
 	if !e.started.CompareAndSwap(false, true) {
 		return errors.New("registry: the engine was started before")
@@ -182,17 +189,21 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.cfg.Logger.Error(err, "the live view of the store has ended")
 		}
 	})
-	e.running.Go(func() {
-		every := max(e.cfg.History/10, time.Millisecond)
-		if err := e.cfg.Store.Retain(ctx, e.cfg.History, every); err != nil && ctx.Err() == nil {
-			e.cfg.Logger.Error(err, "history is no longer trimmed")
-		}
-	})
+	e.running.Go(func() { e.leader.Run(ctx) })
+	e.running.Go(func() { e.leader.While(ctx, e.retain) })
 	for s := range e.Set().Stored() { // only a fork serves resources already
 		e.follow(ctx, s)
 	}
-	e.running.Go(func() { e.migrate(ctx) })
+	e.running.Go(func() { e.leader.While(ctx, e.migrate) })
 	return e.dispatcher.AwaitLive(ctx) // a started engine is ready
+}
+
+// retain trims the history until ctx ends.
+func (e *Engine) retain(ctx context.Context) {
+	every := max(e.cfg.History/10, time.Millisecond)
+	if err := e.cfg.Store.Retain(ctx, e.cfg.History, every); err != nil && ctx.Err() == nil {
+		e.cfg.Logger.Error(err, "history is no longer trimmed")
+	}
 }
 
 // Wait blocks until everything that Start began has ended.

@@ -63,7 +63,8 @@ func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any 
 // expiryRetry is the delay before a removal that the store refused is retried.
 const expiryRetry = time.Second
 
-// sweep removes expired objects until ctx ends or the resource is no longer served.
+// sweep removes expired objects until ctx ends or the resource is no longer served. While another
+// process leads, it looks which of them that process has left.
 func (e *Engine) sweep(ctx context.Context, s *Served) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -77,18 +78,34 @@ func (e *Engine) sweep(ctx context.Context, s *Served) {
 		case <-timer.C:
 		}
 		passed, next, any := s.expiry.due(time.Now())
-		for _, d := range passed {
-			if err := e.expire(ctx, s, d); err != nil && ctx.Err() == nil {
-				e.cfg.Logger.Error(err, "failed to remove an expired object; retrying",
-					guard.WithStack(err, "resource", s.Kind.GroupResource().String())...)
-				s.expiry.note(d.key, d.rev, time.Now().Add(expiryRetry-s.expiry.ttl))
-				next, any = expiryRetry, true
-			}
+		if e.sweepPassed(ctx, s, passed) {
+			next, any = expiryRetry, true
 		}
 		if any {
 			timer.Reset(next)
 		}
 	}
+}
+
+// sweepPassed removes objects whose time has passed. It reports whether some are left for later.
+func (e *Engine) sweepPassed(ctx context.Context, s *Served, passed []deadline) (later bool) {
+	during, release, leads := e.leader.During(ctx)
+	defer release()
+	for _, d := range passed {
+		if !leads {
+			if entry, ok := s.Cache.Get(d.key); !ok || entry.Revision() != d.rev {
+				continue
+			}
+		} else if err := e.expire(during, s, d); err == nil || ctx.Err() != nil {
+			continue
+		} else if during.Err() == nil {
+			e.cfg.Logger.Error(err, "failed to remove an expired object; retrying",
+				guard.WithStack(err, "resource", s.Kind.GroupResource().String())...)
+		}
+		s.expiry.note(d.key, d.rev, time.Now().Add(expiryRetry-s.expiry.ttl))
+		later = true
+	}
+	return later
 }
 
 // expire removes one object if it is still in the state that has expired.

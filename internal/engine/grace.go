@@ -203,6 +203,6 @@ func (e *Engine) follow(ctx context.Context, s *Served) {
 		e.running.Go(func() { e.sweep(ctx, s) })
 	}
 	if r := s.Kind; r.Hooks.Grace != nil && r.Deletion.Expire {
-		e.running.Go(func() { e.endGrace(ctx, s) })
+		e.running.Go(func() { e.leader.While(ctx, func(ctx context.Context) { e.endGrace(ctx, s) }) })
 	}
 }

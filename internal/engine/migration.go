@@ -129,9 +129,10 @@ func (e *Engine) Migrations() []MigrationStatus {
 }
 
 // migrate rewrites the objects that are not stored in their present form, until ctx ends. After a
-// restart it continues with the rest, which it finds by the records themselves.
+// restart, or as the next leader, it continues with the rest, which it finds by the records
+// themselves.
 func (e *Engine) migrate(ctx context.Context) {
-	var again <-chan time.Time
+	again := time.After(0)
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,7 +147,11 @@ func (e *Engine) migrate(ctx context.Context) {
 				continue
 			}
 			err := e.migrateResource(ctx, s)
-			if err == nil || ctx.Err() != nil || errors.Is(err, watch.ErrGone) {
+			if ctx.Err() != nil {
+				e.migrations.note(name)
+				return
+			}
+			if err == nil || errors.Is(err, watch.ErrGone) {
 				continue
 			}
 			e.cfg.Logger.Error(err, "a migration has stopped; it continues later", "resource", s.Kind.GroupResource().String())

@@ -294,6 +294,8 @@ type failing struct {
 	fails atomic.Bool
 }
 
+func (f *failing) Unwrap() storage.Backend { return f.Backend }
+
 func (f *failing) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	if f.fails.Load() {
 		return 0, errors.New("the disk is away")

@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -72,6 +73,7 @@ type Collector struct {
 	gone    departed          // owners whose deletion was observed
 	queue   queue
 	workers int
+	resting bool // another process leads, and nothing is queued
 }
 
 // wait records why an owner still waits.
@@ -138,7 +140,7 @@ func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 			c.index.add(owner, e.Key())
 		}
 		if len(e.Owners()) > 0 || e.Deleting() {
-			c.queue.add(item{key: e.Key()})
+			c.add(item{key: e.Key()})
 		}
 	}
 	for key, owners := range stale {
@@ -158,12 +160,12 @@ func (c *Collector) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 // loaded again, because the collector did not observe which of its objects were deleted meanwhile.
 func (c *Collector) reconsider() {
 	for _, w := range c.waiting {
-		c.queue.add(item{key: w.key})
+		c.add(item{key: w.key})
 	}
 	last := meta.UID("")
 	for owner := range c.index.below("") {
 		if owner != last {
-			c.queue.add(item{owner: owner})
+			c.add(item{owner: owner})
 			last = owner
 		}
 	}
@@ -185,6 +187,13 @@ func (c *Collector) Changed(prev, next *watch.Entry) {
 	}
 }
 
+// add queues an item, unless another process does the work. The caller holds the lock.
+func (c *Collector) add(i item) {
+	if !c.resting {
+		c.queue.add(i)
+	}
+}
+
 func (c *Collector) removed(e *watch.Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +204,7 @@ func (c *Collector) removed(e *watch.Entry) {
 	delete(c.waiting, e.UID())
 	if _, has := c.index.first(e.UID(), ""); has {
 		c.gone.add(e.UID())
-		c.queue.add(item{owner: e.UID()})
+		c.add(item{owner: e.UID()})
 	}
 	c.count()
 	c.signal()
@@ -224,7 +233,7 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 		}
 	}
 	if news {
-		c.queue.add(item{key: next.Key()})
+		c.add(item{key: next.Key()})
 	}
 	c.count()
 	c.signal()
@@ -233,7 +242,7 @@ func (c *Collector) stored(prev, next *watch.Entry) {
 // unblock queues an owner that waits for a dependent which has changed. The caller holds the lock.
 func (c *Collector) unblock(owner meta.UID, dependent string) {
 	if w, waits := c.waiting[owner]; waits && w.blocker == dependent {
-		c.queue.add(item{key: w.key})
+		c.add(item{key: w.key})
 	}
 }
 
@@ -251,8 +260,56 @@ func (c *Collector) signal() {
 	}
 }
 
-// Run processes the queue until ctx ends. It returns when no worker is busy any more.
+// Run processes the queue, while this process leads, until ctx ends. It returns when no worker is busy
+// any more.
 func (c *Collector) Run(ctx context.Context, e *engine.Engine) {
+	if !e.Leader().Leads() {
+		c.rest()
+	}
+	e.Leader().While(ctx, func(during context.Context) {
+		c.resume(e)
+		c.run(during, e)
+		if ctx.Err() == nil {
+			c.rest() // when the server stops, a fork may continue with the items
+		}
+	})
+}
+
+// rest forgets what is to be done: the leader does it.
+func (c *Collector) rest() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.resting, c.queue = true, newQueue()
+	clear(c.waiting)
+}
+
+// resume queues what the collector would have queued since it rests: every object that has owners or is
+// being deleted. Kinds that are not loaded yet follow with Filled.
+func (c *Collector) resume(e *engine.Engine) {
+	c.mu.Lock()
+	rested := c.resting
+	c.resting = false
+	c.mu.Unlock()
+	if !rested {
+		return
+	}
+	for served := range e.Set().Stored() {
+		c.queueAll(served.Cache.Snapshot(), storage.ResourcePrefix(served.Resource.StorageName))
+	}
+}
+
+func (c *Collector) queueAll(all *watch.Snapshot, prefix string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := range all.Ascend(prefix, "") {
+		if len(e.Owners()) > 0 || e.Deleting() {
+			c.add(item{key: e.Key()})
+		}
+	}
+	c.signal()
+}
+
+func (c *Collector) run(ctx context.Context, e *engine.Engine) {
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	s := &session{Collector: c, engine: e, log: e.Logger().WithName("garbage-collector")}
@@ -455,7 +512,7 @@ func (c *Collector) spreadSome(owner meta.UID, after string) (last string, more 
 	defer c.mu.Unlock()
 	n := 0
 	for key := range c.index.dependents(owner, after) {
-		c.queue.add(item{key: key})
+		c.add(item{key: key})
 		last, n = key, n+1
 		if n == chunk {
 			break

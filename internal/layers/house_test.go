@@ -68,6 +68,7 @@ var house = [...][]room{
 	2: {
 		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},
 		{path: "authz", why: "may they"},
+		{path: "internal/lead", why: "which of the processes on one store does the work in the background"},
 		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "client", why: "typed client over HTTP"},
 		{path: "internal/config", why: "documents that configure a server: strict, by version, read again when they change"},
