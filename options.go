@@ -95,6 +95,7 @@ func (c *config) engine() engine.Config {
 		History:               c.watches.History,
 		LogBytes:              c.watches.LogBytes,
 		Migration:             engine.Migration(c.housekeeping.Migration),
+		Leadership:            c.leadership(),
 		Now:                   c.sources.Now,
 		Rand:                  c.sources.Rand,
 		Logger:                c.log,

@@ -472,6 +472,11 @@ func (s *Server) runHook(ctx context.Context, hook registry.Hook) {
 	s.engine.Leader().While(ctx, func(ctx context.Context) { hook.Run(ctx, s.engine) })
 }
 
+// Leads reports whether this server does the background work of all servers that share its store:
+// expiry, collection, migration, the end of namespaces, the trimming of history. Another server may just
+// have taken over. On a store that no other process can have open it is always true.
+func (s *Server) Leads() bool { return s.engine.Leader().Leads() }
+
 // Wait blocks until everything that Start began has ended.
 func (s *Server) Wait() { s.running.Wait() }
 

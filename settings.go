@@ -1,6 +1,7 @@
 package kindwright
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/lead"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -218,6 +220,11 @@ func (a Access) apply(c *config) error {
 	return err
 }
 
+// leadership is how a leader is chosen.
+func (c *config) leadership() lead.Config {
+	return lead.Config{Beat: c.housekeeping.LeaderBeat, Patience: c.housekeeping.LeaderPatience}
+}
+
 // Housekeeping tunes what a server does by itself, without a request.
 type Housekeeping struct {
 	// NoGarbageCollection turns the garbage collector off, for a server that has another one, such
@@ -228,10 +235,24 @@ type Housekeeping struct {
 	// Migration says which stored objects the server rewrites after their kind has changed.
 	// Default MigrateVersions; see Server.Migrations.
 	Migration Migration
+
+	// LeaderBeat is how often the server that does the background work for all servers of a store
+	// writes that it is there. Default 3 seconds. LeaderPatience is how long the others wait for that
+	// before one of them takes over; default 12 seconds, at least three beats. The times count on
+	// stores that several processes can have open, such as storage/etcd.
+	LeaderBeat     time.Duration
+	LeaderPatience time.Duration
 }
 
 func (h Housekeeping) apply(c *config) error {
 	merge(&c.housekeeping, h)
+	err := cmp.Or(notNegative("Housekeeping.LeaderBeat", h.LeaderBeat), notNegative("Housekeeping.LeaderPatience", h.LeaderPatience))
+	if err != nil {
+		return err
+	}
+	if err := c.leadership().Check(); err != nil {
+		return fmt.Errorf("Housekeeping.LeaderPatience: %w", err)
+	}
 	if h.Migration < MigrateVersions || h.Migration > MigrateNothing {
 		return fmt.Errorf("Housekeeping.Migration: %d is none of its values", h.Migration)
 	}

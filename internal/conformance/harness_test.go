@@ -123,11 +123,12 @@ func start(t *testing.T, open func() storage.Backend, opts ...kindwright.Option)
 // startWith is start with options for the built-in kinds.
 func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlaneOption, opts ...kindwright.Option) *server {
 	t.Helper()
-	backend := open()
+	backend := shared(open())
 	base := []kindwright.Option{
 		kindwright.Serve(widgets(), zones(), gauges(), slates(), kinds.ControlPlane(of...)),
 		kindwright.Authenticate(byHeader),
 		kindwright.Access{CheckPlugins: true, CheckExecution: true},
+		kindwright.Housekeeping{LeaderBeat: 12 * time.Hour, LeaderPatience: 48 * time.Hour}, // some tests wait for months
 	}
 	api, err := kindwright.New(backend, append(base, opts...)...)
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // pairs in the environment makes every test run on two servers over one store, which answer its
@@ -33,6 +34,20 @@ var alone = map[string]string{
 	"TestZ15_GC_04_AnOwner":              "each process tells its own log",
 	"TestEVT_31_EventsAreWrittenThrough": "the plugins of both are asked",
 }
+
+// shared returns a store as one that several processes have open, if tests run on pairs. So one of the
+// two servers leads.
+func shared(b storage.Backend) storage.Backend {
+	if os.Getenv(pairs) == "" {
+		return b
+	}
+	return several{b}
+}
+
+type several struct{ storage.Backend }
+
+func (several) Exclusive() bool           { return false }
+func (s several) Unwrap() storage.Backend { return s.Backend }
 
 // alternate returns a handler that sends requests to a server and to a second one in turn, if tests
 // run on pairs. wait waits until the second one has stopped.

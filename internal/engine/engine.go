@@ -60,6 +60,10 @@ type Config struct {
 	// Migration selects the objects that are rewritten after their stored form has changed.
 	Migration Migration
 
+	// Leadership is how one of the processes on a store is chosen for the work in the background. The
+	// engine adds the store.
+	Leadership lead.Config
+
 	// Observer, if not nil, receives every object that the live views show. A garbage collector is
 	// an example.
 	Observer watch.Observer
@@ -116,6 +120,9 @@ func (cfg *Config) complete() error {
 	if cfg.GroupDomain == "" {
 		cfg.GroupDomain = "k8s.io"
 	}
+	if err := cfg.Leadership.Check(); err != nil {
+		return fmt.Errorf("registry: Config.Leadership: %w", err)
+	}
 	if why := meta.CheckDNSSubdomain(cfg.GroupDomain); why != "" {
 		return fmt.Errorf("registry: Config.GroupDomain %q: %s", cfg.GroupDomain, why)
 	}
@@ -143,7 +150,9 @@ func (cfg *Config) complete() error {
 // attach connects the engine with its store and the dispatcher that follows the store.
 func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 	e.cfg.Store, e.dispatcher = store, d
-	e.leader = lead.New(lead.Config{Store: store, Logger: e.cfg.Logger.WithName("leader")})
+	leadership := e.cfg.Leadership
+	leadership.Store, leadership.Logger = store, e.cfg.Logger.WithName("leader")
+	e.leader = lead.New(leadership)
 	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
 	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()

@@ -1,9 +1,11 @@
 package lead
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -14,24 +16,42 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// The times of a default Config. A process that is killed is replaced after Patience, a Look and a
-// commit.
+// The times of a default Config. A process that is killed is replaced within the patience, two thirds
+// of a beat and a commit.
 const (
 	DefaultBeat     = 3 * time.Second
 	DefaultPatience = 12 * time.Second
-	DefaultLook     = time.Second
 )
 
-// Config configures a Leader. Only Store is required.
+// Config configures a Leader. Only Store is required, and what is given passes Check.
 type Config struct {
 	Store  *storage.Store
 	Role   string // which work, if there is more than one leader; default "background"
 	Logger logr.Logger
 
-	Beat     time.Duration // between the beats of the leader
-	Patience time.Duration // without a new beat, until another process takes over
-	Look     time.Duration // between the looks of those that follow
+	// Beat is the time between the beats of the leader. Those that follow look three times as often.
+	Beat time.Duration
+	// Patience is how long those that follow wait for a new beat; at least three beats.
+	Patience time.Duration
 }
+
+// Check returns what is wrong with the times.
+func (cfg Config) Check() error {
+	cfg.complete()
+	if cfg.Patience < 3*cfg.Beat {
+		return fmt.Errorf("a patience of %s is shorter than three beats of %s", cfg.Patience, cfg.Beat)
+	}
+	return nil
+}
+
+func (cfg *Config) complete() {
+	cfg.Role = cmp.Or(cfg.Role, "background")
+	cfg.Beat = cmp.Or(cfg.Beat, DefaultBeat)
+	cfg.Patience = cmp.Or(cfg.Patience, DefaultPatience)
+}
+
+// look is the time between the looks of those that follow.
+func (cfg *Config) look() time.Duration { return cfg.Beat / 3 }
 
 // Leader is one process' part in the choice of a leader. All methods are safe for concurrent use.
 type Leader struct {
@@ -62,17 +82,7 @@ type office struct {
 // New returns a Leader. It reads nothing and starts nothing. Unless the store is of one process,
 // somebody must call Run.
 func New(cfg Config) *Leader {
-	if cfg.Role == "" {
-		cfg.Role = "background"
-	}
-	for _, d := range []struct {
-		of      *time.Duration
-		instead time.Duration
-	}{{&cfg.Beat, DefaultBeat}, {&cfg.Patience, DefaultPatience}, {&cfg.Look, DefaultLook}} {
-		if *d.of <= 0 {
-			*d.of = d.instead
-		}
-	}
+	cfg.complete()
 	l := &Leader{
 		cfg: cfg, id: rand.Text(), changed: make(chan struct{}),
 		term: storage.SysKey("leader", cfg.Role, "term"), beat: storage.SysKey("leader", cfg.Role, "beat"),
@@ -189,7 +199,7 @@ func (l *Leader) campaign(ctx context.Context) *term {
 		case err != nil:
 			l.cfg.Logger.V(1).Info("no leader can be chosen for now; asking again", "reason", err.Error())
 		}
-		if pause.For(ctx, l.cfg.Look) != nil {
+		if pause.For(ctx, l.cfg.look()) != nil {
 			return nil
 		}
 	}
@@ -289,7 +299,7 @@ func (l *Leader) keep(ctx context.Context, t *term) {
 		if _, lost := errors.AsType[*storage.ConflictError](err); lost {
 			return
 		}
-		if wait = l.cfg.Look; err == nil {
+		if wait = l.cfg.look(); err == nil {
 			wait, last = l.cfg.Beat, began
 		}
 	}
@@ -308,7 +318,7 @@ func (l *Leader) strike(ctx context.Context, t *term, within time.Duration) erro
 
 // resign leaves the term to whoever looks next. It may fail: then the others wait.
 func (l *Leader) resign(ctx context.Context, t *term) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Look)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.look())
 	defer cancel()
 	value, err := json.Marshal(office{Term: t.number})
 	if err == nil {

@@ -128,7 +128,7 @@ func TestALeaderThatStopsIsReplacedAtOnce(t *testing.T) {
 		all := []*process{begin(t, db), begin(t, db)}
 		synctest.Wait()
 		leading(all)[0].stop()
-		time.Sleep(2 * lead.DefaultLook)
+		time.Sleep(lead.DefaultBeat)
 		require.Len(t, leading(all), 1)
 	})
 }
@@ -196,7 +196,7 @@ func TestALeaderWhoseFirstAnswerIsLostLeads(t *testing.T) {
 		synctest.Wait()
 		require.False(t, l.Leads())
 		n.set(func(n *network) { n.answer = nil })
-		time.Sleep(lead.DefaultLook)
+		time.Sleep(lead.DefaultBeat)
 		synctest.Wait()
 		require.True(t, l.Leads())
 	})
@@ -312,4 +312,10 @@ func TestNoTermWritesAfterTheNext(t *testing.T) {
 		require.NoError(t, <-seen)
 		require.Greater(t, terms, 150)
 	})
+}
+
+func TestTimesThatCannotBe(t *testing.T) {
+	require.NoError(t, lead.Config{}.Check())
+	require.NoError(t, lead.Config{Beat: time.Second, Patience: 3 * time.Second}.Check())
+	require.ErrorContains(t, lead.Config{Beat: 10 * time.Second}.Check(), "a patience of 12s is shorter than three beats of 10s")
 }
