@@ -33,6 +33,8 @@ var alone = map[string]string{
 	"TestNS_02_KindsNotServed":           "a kind is installed in one process",
 	"TestZ15_GC_04_AnOwner":              "each process tells its own log",
 	"TestEVT_31_EventsAreWrittenThrough": "the plugins of both are asked",
+	"TestPATCH_01_TheOperationIsPatch":   "what the other one wrote makes a second try, which asks plugins again",
+	"TestRULE_9_ANewDefaultAcross":       "the leader writes that it leads",
 }
 
 // shared returns a store as one that several processes have open, if tests run on pairs. So one of the
