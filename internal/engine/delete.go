@@ -346,8 +346,12 @@ func (d *deletion) mark(ctx context.Context) error {
 	}
 	rev := d.entry.Revision()
 	if !d.opts.DryRun {
+		value, err := d.engine.retaining(ctx, d.served, d.entry, d.next, d.engine.value(form, encoded))
+		if err != nil {
+			return err
+		}
 		d.sight.leave()
-		op := storage.Put(d.key, d.engine.value(form, encoded), storage.Expect(rev))
+		op := storage.Put(d.key, value, storage.Expect(rev))
 		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
 			return d.engine.deleteError(d.stored, err)
 		}

@@ -211,7 +211,11 @@ func commit(ctx context.Context, w *write) error {
 		next = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		op = storage.Put(w.key, w.record(), expect)
+		value, err := w.engine.retaining(ctx, w.served, w.entry, next, w.record())
+		if err != nil {
+			return err
+		}
+		op = storage.Put(w.key, value, expect)
 	}
 	if w.opts.DryRun {
 		if len(op.Value) <= w.engine.cfg.Store.Limits().MaxValueBytes {
@@ -234,6 +238,9 @@ func commit(ctx context.Context, w *write) error {
 	}
 	if err != nil {
 		return w.engine.commitError(ctx, w, err)
+	}
+	if !w.remove && w.engine.unknown(w.served, w.entry) {
+		w.served.stale.note(w.key, rev, &staleRecord{lossy: true}) // the next write may be earlier than the watch
 	}
 	return w.finish(rev)
 }

@@ -466,6 +466,14 @@ func (k *staleKeys) has(key string, rev storage.Revision) bool {
 	return ok && at.rev == rev
 }
 
+// lossy reports whether the live form of a record lacks something of it.
+func (k *staleKeys) lossy(key string, rev storage.Revision) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	at, ok := k.keys[key]
+	return ok && at.rev == rev && at.lossy
+}
+
 // choose returns the keys of the records that which selects, in order.
 func (k *staleKeys) choose(which func(staleRecord) bool) []string {
 	k.mu.Lock()

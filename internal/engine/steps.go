@@ -315,7 +315,8 @@ func skipUnchanged(_ context.Context, w *write) error {
 		return err
 	}
 	w.encoded = encoded
-	if w.creating() || w.remove || w.served.stale.has(w.key, w.entry.Revision()) || !w.storedForm() {
+	outdated := !w.creating() && w.served.stale.has(w.key, w.entry.Revision()) && !w.engine.unknown(w.served, w.entry)
+	if w.creating() || w.remove || outdated || !w.storedForm() {
 		return nil
 	}
 	live, encoded, err := w.live()
