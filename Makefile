@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements histories tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ pairs: ## the requirements, asked of two servers over one store in turn
 
 cluster-requirements: ## the requirements, on etcd
 	go -C examples/cluster test -count=1 -timeout 30m . -run Requirements -requirements=.
+
+histories: ## 500 concurrent histories a backend under faults, on handles of three processes each, checked for linearizability; N=
+	go test -count=1 -timeout 2h -v ./storage/memory ./storage/bbolt -run STORE_04_Trials -trials=$(or $(N),500)
+	go -C storage/etcd/etcdtest test -count=1 -timeout 4h -v . -run STORE_04_Trials -trials=$(or $(N),500)
 
 attack: ## 10,000 slow handshakes, heads and bodies, resets, CONTINUATION and uploads against examples/server, and a good client; CONNECTIONS=
 	KINDWRIGHT_ATTACK=$(or $(CONNECTIONS),10000) go test -count=1 -timeout 1h -v ./examples/internal/program -run AttacksOnTheRunningServer

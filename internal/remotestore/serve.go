@@ -30,7 +30,14 @@ type shared struct {
 // first connection that names it, and closes it with the last one. It returns when every connection
 // has ended.
 func Serve(ctx context.Context, l net.Listener, open func(name string) (storage.Backend, error)) error {
-	s := &server{open: open, stores: map[string]*shared{}, conns: map[*conn]struct{}{}}
+	return newServer(open).serveAll(ctx, l)
+}
+
+func newServer(open func(name string) (storage.Backend, error)) *server {
+	return &server{open: open, stores: map[string]*shared{}, conns: map[*conn]struct{}{}}
+}
+
+func (s *server) serveAll(ctx context.Context, l net.Listener) error {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer context.AfterFunc(ctx, func() {
@@ -49,11 +56,18 @@ func Serve(ctx context.Context, l net.Listener, open func(name string) (storage.
 	}
 }
 
-// end closes every connection.
+// end closes every connection for good.
 func (s *server) end() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.ended = true
+	s.mu.Unlock()
+	s.cut()
+}
+
+// cut closes every connection there is.
+func (s *server) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for c := range s.conns {
 		_ = c.Close() // its reader notices
 	}

@@ -2,6 +2,7 @@ package etcdtest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/snapshot"
 	restore "go.etcd.io/etcd/etcdutl/v3/snapshot"
@@ -27,6 +30,10 @@ type Options struct {
 	Cert, Key  string // files of the certificate for clients; then the endpoints have https
 	ClientCA   string // a file: clients must have a certificate that it signed
 	QuotaBytes int64  // --quota-backend-bytes
+	ElectionMs uint   // --election-timeout, and ten times --heartbeat-interval; 0 is 1000
+
+	// Divisible clusters have a proxy in front of each member's peers, so that [Member.Isolate] works.
+	Divisible bool
 }
 
 // Cluster is a running cluster.
@@ -39,6 +46,7 @@ type Member struct {
 	settings memberSettings
 	process  *exec.Cmd      // nil while it is stopped
 	stdin    io.WriteCloser // its end stops the process
+	peers    *Proxy         // in front of Peer, if the cluster is divisible
 }
 
 // attempts is how often the start of a cluster is tried: another process may take a port before the
@@ -74,12 +82,19 @@ func plan(t testing.TB, members int, o Options) *Cluster {
 	for i := range members {
 		name := fmt.Sprint("member-", i)
 		s := memberSettings{
-			Options: o, Name: name, Dir: filepath.Join(dir, name), State: "new", TickMs: 100, ElectionsMs: 1000,
+			Options: o, Name: name, Dir: filepath.Join(dir, name), State: "new",
 			Client: scheme + freeAddress(t), Peer: "http://" + freeAddress(t),
 		}
+		s.ElectionMs = cmp.Or(s.ElectionMs, 1000)
+		m := &Member{}
 		s.AdvertisePeer = s.Peer
+		if o.Divisible {
+			m.peers = NewProxy(t, s.Peer[len("http://"):])
+			s.AdvertisePeer = "http://" + m.peers.Address()
+		}
+		m.settings = s
 		initial = append(initial, name+"="+s.AdvertisePeer)
-		c.Members = append(c.Members, &Member{settings: s})
+		c.Members = append(c.Members, m)
 	}
 	for _, m := range c.Members {
 		m.settings.Initial = strings.Join(initial, ",")
@@ -244,4 +259,28 @@ func (m *Member) begin() (wait func() error, err error) {
 		}
 		return nil
 	}, nil
+}
+
+// Isolate cuts a member off from the others, in both directions. Clients still reach it. The cluster
+// must be divisible.
+func (c *Cluster) Isolate(t testing.TB, m *Member) {
+	t.Helper()
+	members, err := c.Client(t).MemberList(t.Context())
+	require.NoError(t, err)
+	i := slices.IndexFunc(members.Members, func(o *etcdserverpb.Member) bool { return o.Name == m.settings.Name })
+	require.GreaterOrEqual(t, i, 0)
+	for _, other := range c.Members {
+		if other == m {
+			m.peers.Stall()
+		} else {
+			other.peers.Lose(members.Members[i].ID)
+		}
+	}
+}
+
+// Rejoin ends Isolate.
+func (c *Cluster) Rejoin() {
+	for _, m := range c.Members {
+		m.peers.Resume()
+	}
 }

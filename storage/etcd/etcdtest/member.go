@@ -31,11 +31,10 @@ func Main(m *testing.M) {
 // memberSettings is what a member's process is told.
 type memberSettings struct {
 	Options
-	Name, Dir           string
-	Client, Peer        string // URLs to listen on
-	AdvertisePeer       string // where other members reach it
-	Initial, State      string
-	TickMs, ElectionsMs uint
+	Name, Dir      string
+	Client, Peer   string // URLs to listen on
+	AdvertisePeer  string // where other members reach it
+	Initial, State string
 }
 
 // ready is the line that a member writes once it serves.
@@ -74,7 +73,7 @@ func (s *memberSettings) config() (*embed.Config, error) {
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zap.NewNop())
 	// Nothing in a test outlives the machine.
 	c.UnsafeNoFsync, c.EnableGRPCGateway = true, false
-	c.TickMs, c.ElectionMs = s.TickMs, s.ElectionsMs
+	c.TickMs, c.ElectionMs = s.ElectionMs/10, s.ElectionMs
 	c.QuotaBackendBytes = s.QuotaBytes
 	if s.Cert != "" {
 		c.ClientTLSInfo.CertFile, c.ClientTLSInfo.KeyFile = s.Cert, s.Key

@@ -1,8 +1,10 @@
 package etcdtest
 
 import (
+	"bytes"
 	"context"
 	"net"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -15,10 +17,19 @@ type Proxy struct {
 	to       string
 
 	mu      sync.Mutex
-	stalled chan struct{} // closed when traffic may go on; nil if it may
+	changed *sync.Cond
+	stalled bool
+	mute    bool   // only requests pass
+	lost    string // the sender whose traffic is lost; "" is none
 	conns   map[net.Conn]bool
 	closed  bool
 	running sync.WaitGroup
+}
+
+// link is one connection through a proxy. Its fields belong to the proxy's lock.
+type link struct {
+	in, out net.Conn
+	from    string // who dialed, as members of etcd say in the first request; "" for others
 }
 
 // NewProxy starts a proxy to an address, which ends with the test.
@@ -27,6 +38,7 @@ func NewProxy(t testing.TB, to string) *Proxy {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	p := &Proxy{listener: l, to: to, conns: map[net.Conn]bool{}}
+	p.changed = sync.NewCond(&p.mu)
 	p.running.Go(p.accept)
 	t.Cleanup(p.close)
 	return p
@@ -36,22 +48,22 @@ func NewProxy(t testing.TB, to string) *Proxy {
 func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
 // Stall keeps connections open and passes nothing on, as a network does that loses all packets.
-func (p *Proxy) Stall() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.stalled == nil {
-		p.stalled = make(chan struct{})
-	}
-}
+func (p *Proxy) Stall() { p.set(true, false, "") }
 
-// Resume ends Stall: what was held back arrives.
-func (p *Proxy) Resume() {
+// Mute passes requests on and holds answers back.
+func (p *Proxy) Mute() { p.set(false, true, "") }
+
+// Lose stalls only the connections that one member of etcd made, whose id is given.
+func (p *Proxy) Lose(member uint64) { p.set(false, false, strconv.FormatUint(member, 16)) }
+
+// Resume ends Stall, Mute and Lose: what was held back arrives.
+func (p *Proxy) Resume() { p.set(false, false, "") }
+
+func (p *Proxy) set(stalled, mute bool, lost string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stalled != nil {
-		close(p.stalled)
-		p.stalled = nil
-	}
+	p.stalled, p.mute, p.lost = stalled, mute, lost
+	p.changed.Broadcast()
 }
 
 // Cut breaks all connections off. New ones may come at once.
@@ -84,27 +96,27 @@ func (p *Proxy) accept() {
 			_ = in.Close()
 			continue
 		}
-		if p.keep(in, out) {
-			p.running.Go(func() { p.pass(in, out) })
-			p.running.Go(func() { p.pass(out, in) })
+		if l := (&link{in: in, out: out}); p.keep(l) {
+			p.running.Go(func() { p.pass(l, in, out) })
+			p.running.Go(func() { p.pass(l, out, in) })
 		}
 	}
 }
 
 // keep remembers a connection until it ends, unless the proxy has.
-func (p *Proxy) keep(in, out net.Conn) bool {
+func (p *Proxy) keep(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		_, _ = in.Close(), out.Close()
+		_, _ = l.in.Close(), l.out.Close()
 		return false
 	}
-	p.conns[in], p.conns[out] = true, true
+	p.conns[l.in], p.conns[l.out] = true, true
 	return true
 }
 
 // pass copies one direction of a connection.
-func (p *Proxy) pass(from, to net.Conn) {
+func (p *Proxy) pass(l *link, from, to net.Conn) {
 	defer func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -113,9 +125,12 @@ func (p *Proxy) pass(from, to net.Conn) {
 		delete(p.conns, to)
 	}()
 	buffer := make([]byte, 32<<10)
-	for {
+	for first := from == l.in; ; first = false {
 		n, err := from.Read(buffer)
-		p.wait()
+		if first {
+			p.name(l, buffer[:n])
+		}
+		p.wait(l, from == l.out)
 		if n > 0 {
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
@@ -127,12 +142,24 @@ func (p *Proxy) pass(from, to net.Conn) {
 	}
 }
 
-// wait returns once traffic may go on.
-func (p *Proxy) wait() {
+// sender begins the header with which members of etcd say who they are.
+var sender = []byte("X-Server-From: ")
+
+// name finds out who dialed from the beginning of the first request.
+func (p *Proxy) name(l *link, request []byte) {
+	_, rest, found := bytes.Cut(request, sender)
+	if id, _, ended := bytes.Cut(rest, []byte("\r\n")); found && ended {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		l.from = string(id)
+	}
+}
+
+// wait returns once traffic of a connection may go on.
+func (p *Proxy) wait(l *link, answer bool) {
 	p.mu.Lock()
-	stalled := p.stalled
-	p.mu.Unlock()
-	if stalled != nil {
-		<-stalled
+	defer p.mu.Unlock()
+	for !p.closed && (p.stalled || p.mute && answer || p.lost != "" && p.lost == l.from) {
+		p.changed.Wait()
 	}
 }

@@ -43,8 +43,10 @@ func (s *stores) open(t testing.TB, prefix string) *etcd.DB {
 // fresh opens a store with a prefix that no other test has.
 func (s *stores) fresh(t testing.TB) *etcd.DB {
 	t.Helper()
-	return s.open(t, fmt.Sprintf("/store-%d", s.opened.Add(1)))
+	return s.open(t, s.prefix())
 }
+
+func (s *stores) prefix() string { return fmt.Sprintf("/store-%d", s.opened.Add(1)) }
 
 func (s *stores) harness() storagetest.Harness {
 	return storagetest.Harness{
