@@ -17,9 +17,10 @@ import (
 
 // Commit applies all operations in one transaction of etcd.
 //
-// A lost answer leaves open whether the transaction happened. If a change expects a revision, it is
-// sent again, since both cannot succeed; see the comment of settle. If none does, the answer is
-// ErrUnknownOutcome.
+// A lost answer leaves open whether the transaction happened, and whether it will. If a change expects
+// a revision, it is sent again, since both cannot succeed; see the comment of settle. Otherwise a
+// fence makes sure that it does not happen any more, and the history says whether it did. What remains
+// is ErrUnknownOutcome: for a commit of deletions alone, and if there is no time for that.
 func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
 	ctx, cancel, err := db.begin(ctx)
 	if err != nil {
@@ -39,8 +40,18 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 			return rev, nil
 		case errors.Is(err, errAgain):
 			continue
-		case transient(err) && (!c.uncertain || c.pinned):
-			if db.suspect(); p.wait(ctx) {
+		case transient(err):
+			if db.suspect(); !p.wait(ctx) {
+				break
+			}
+			if !c.uncertain || c.pinned {
+				continue
+			}
+			var mod int64
+			if mod, err = c.fenced(ctx); err == nil && mod != 0 {
+				return db.timeline.Load().last(mod), nil
+			}
+			if err == nil {
 				continue
 			}
 		}
@@ -65,16 +76,20 @@ type commit struct {
 	mark  *string // written as the owner, unless nil
 	start int64   // a revision of etcd from before the first attempt
 
-	// pinned: some change expects a revision, or that the key is absent, so that the transaction
-	// cannot happen twice.
+	// pinned: some change expects a revision, which no key has twice, so that the transaction cannot
+	// happen twice. A key can be absent twice.
 	pinned bool
+
+	puts bool // some change leaves the nonce
 
 	// verified: the records that are expected have been read, so that the revision of etcd is all
 	// that needs to be compared.
 	verified bool
 
-	// uncertain: an attempt had no answer, so that it may have happened.
+	// uncertain: an attempt had no answer, so that it may have happened. If so, it compared a base
+	// that was stored at the revision doubt or before.
 	uncertain bool
+	doubt     int64
 }
 
 func newCommit(db *DB, ops []storage.Op) *commit {
@@ -83,9 +98,9 @@ func newCommit(db *DB, ops []storage.Op) *commit {
 		if ops[i].Type == storage.OpCheck {
 			continue
 		}
-		c.pinned = c.pinned || ops[i].Expect != storage.Any
+		c.pinned = c.pinned || ops[i].Expect != storage.Any && ops[i].Expect != storage.Absent
 		if ops[i].Type == storage.OpPut { // a deletion may change nothing
-			c.mark = db.mark.Load()
+			c.puts, c.mark = true, db.mark.Load()
 		}
 		// Distances from an arbitrary last revision: of the operation, and of the first one.
 		distance := lastOfAll - storage.RevisionOf(ops, i, lastOfAll)
@@ -166,13 +181,15 @@ const never = -1
 // try makes one attempt.
 func (c *commit) try(ctx context.Context, limit time.Duration) (storage.Revision, error) {
 	t := c.db.timeline.Load()
-	if !c.pinned {
+	if !c.pinned && !c.puts {
 		limit = c.db.config.Timeout // there is only one attempt
 	}
 	resp, sent, err := c.db.txn(ctx, limit, c.transaction(t))
 	switch {
 	case err != nil:
-		c.uncertain = c.uncertain || sent && !refusedUnread(err)
+		if sent && !refusedUnread(err) {
+			c.uncertain, c.doubt = true, max(c.doubt, t.stored)
+		}
 		return 0, err
 	case resp.Succeeded:
 		c.db.mark.CompareAndSwap(c.mark, nil)
@@ -190,6 +207,16 @@ func (c *commit) refused(ctx context.Context, t *timeline, resp *clientv3.TxnRes
 			return 0, err
 		}
 		return 0, errAgain
+	}
+	if c.uncertain && !c.superseded(t, found[1:]) {
+		mod, err := c.fenced(ctx)
+		if mod != 0 {
+			return c.db.timeline.Load().last(mod), nil
+		}
+		if err == nil {
+			err = errAgain
+		}
+		return 0, err
 	}
 	if c.uncertain {
 		mod, err := c.settle(ctx, found[1:], resp.Header.Revision)
@@ -223,27 +250,71 @@ func (c *commit) conflict(t *timeline, found []*etcdserverpb.ResponseOp) error {
 // verify reads the records that the commit expects. It is for commits with more comparisons than a
 // transaction may have: the first byte of a value cannot change while its revision stays.
 func (c *commit) verify(ctx context.Context) error {
-	ops := make([]clientv3.Op, len(c.ops))
-	for i := range c.ops {
-		ops[i] = clientv3.OpGet(c.db.keys.data(c.ops[i].Key))
-	}
-	ranges, _, t, err := c.db.read(ctx, ops...)
+	found, _, t, err := c.find(ctx)
 	if err != nil {
 		return err
-	}
-	found := make([]*etcdserverpb.ResponseOp, len(ranges))
-	for i, r := range ranges {
-		found[i] = &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: r}}
 	}
 	c.verified = true
 	return c.conflict(t, found)
 }
 
+// find reads the records of all keys of the commit.
+func (c *commit) find(ctx context.Context) ([]*etcdserverpb.ResponseOp, int64, *timeline, error) {
+	ops := make([]clientv3.Op, len(c.ops))
+	for i := range c.ops {
+		ops[i] = clientv3.OpGet(c.db.keys.data(c.ops[i].Key))
+	}
+	ranges, now, t, err := c.db.read(ctx, ops...)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	found := make([]*etcdserverpb.ResponseOp, len(ranges))
+	for i, r := range ranges {
+		found[i] = &etcdserverpb.ResponseOp{Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: r}}
+	}
+	return found, now, t, nil
+}
+
+// superseded reports whether a key has another revision than a change of the commit expects. No key
+// has a revision twice, so the commit can never happen any more.
+func (c *commit) superseded(t *timeline, found []*etcdserverpb.ResponseOp) bool {
+	for i := range c.ops {
+		if e := c.ops[i].Expect; e == storage.Any || e == storage.Absent {
+			continue
+		}
+		kvs := found[i].GetResponseRange().Kvs
+		if len(kvs) == 0 || !c.ops[i].Expect.Holds(t.record(c.ops[i].Key, kvs[0]).Revision) {
+			return true
+		}
+	}
+	return false
+}
+
+// fenced finds out whether an attempt without an answer has happened, after it made sure that none will
+// happen any more. It returns the revision of etcd at which one did, or 0.
+func (c *commit) fenced(ctx context.Context) (int64, error) {
+	if !c.puts {
+		return 0, storage.ErrUnknownOutcome
+	}
+	if err := c.db.fence(ctx, c.doubt); err != nil {
+		return 0, err
+	}
+	found, now, _, err := c.find(ctx)
+	if err != nil {
+		return 0, err
+	}
+	mod, err := c.settle(ctx, found, now)
+	if err == nil && mod == 0 {
+		c.uncertain = false
+	}
+	return mod, err
+}
+
 // settle finds out whether an attempt without an answer has happened, once a later one was refused.
 // It returns the revision of etcd at which it did, or 0.
 //
-// The refusal is final: a key is not in the state that the commit expects. So nothing of the commit
-// can happen any more. It has happened if a value in etcd bears its number, or bore it since the
+// The refusal is final: a key has left the revision that the commit expects, or a fence has been set.
+// So nothing of the commit can happen any more. It has happened if a value in etcd bears its number, or bore it since the
 // first attempt. A commit of deletions alone leaves no number; then nobody knows.
 func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, now int64) (int64, error) {
 	written := -1

@@ -14,7 +14,7 @@ const perCommit = 128
 // epoch says how revisions of etcd become revisions of the store, from one revision of etcd on. The
 // commit at mod takes the revisions up to Base + 128 × mod.
 type epoch struct {
-	From int64  `json:"from,omitempty"` // 0 in the newest of a stored timeline: the revision at which it was stored
+	From int64  `json:"from,omitempty"` // 0 in a new epoch: the revision at which it was stored
 	Base uint64 `json:"base"`
 }
 
@@ -37,7 +37,9 @@ func decodeTimeline(value []byte, stored int64) (*timeline, error) {
 	if len(t.epochs) == 0 {
 		return nil, fmt.Errorf("%q has no epoch", value)
 	}
-	t.epochs[len(t.epochs)-1].From = stored
+	if newest := &t.epochs[len(t.epochs)-1]; newest.From == 0 {
+		newest.From = stored
+	}
 	for i := 1; i < len(t.epochs); i++ {
 		if a, b := t.epochs[i-1], t.epochs[i]; a.From >= b.From || a.last(b.From) >= b.last(b.From) {
 			return nil, fmt.Errorf("%q goes back", value)
