@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements histories tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements cluster-faults histories tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ pairs: ## the requirements, asked of two servers over one store in turn
 
 cluster-requirements: ## the requirements, on etcd
 	go -C examples/cluster test -count=1 -timeout 30m . -run Requirements -requirements=.
+
+cluster-faults: ## three servers on three members of etcd, each fault ROUNDS=50 times; every answer, watch and informer is checked
+	go -C examples/cluster test -count=1 -timeout 4h -v . -run UnderServers -rounds=$(or $(ROUNDS),50)
 
 histories: ## 500 concurrent histories a backend under faults, on handles of three processes each, checked for linearizability; N=
 	go test -count=1 -timeout 2h -v ./storage/memory ./storage/bbolt -run STORE_04_Trials -trials=$(or $(N),500)

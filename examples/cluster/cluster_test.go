@@ -197,6 +197,55 @@ func TestWhatIsWrongWithEtcdIsSaid(t *testing.T) {
 	}
 }
 
+// What the cluster says about a store that is not this program's, or that has lost a part, ends the
+// program with what to do, and nothing is written.
+func TestWhatIsWrongWithTheStoreIsSaid(t *testing.T) {
+	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
+	client := etcds.Client(t)
+	newest := func() int64 {
+		r, err := client.Get(t.Context(), "none")
+		require.NoError(t, err)
+		return r.Header.Revision
+	}
+	servers := "--etcd-servers=" + strings.Join(etcds.Endpoints(), ",")
+	made := serve(t, servers, "--etcd-prefix=/ours")
+	code, _ := made.do("POST", gadgets, `{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":"a"}}`)
+	require.Equal(t, 201, code)
+	require.Zero(t, made.stop())
+	for _, c := range []struct {
+		name, prefix, says string
+		spoil              func() error
+	}{
+		{"a foreign prefix", "/registry", "give another prefix", func() error {
+			_, err := client.Put(t.Context(), "/registry/pods/default/a", "foreign")
+			return err
+		}},
+		{"a prefix within ours", "/ours/below", "give another prefix", func() error { return nil }},
+		{"another owner", "/ours", `belongs to "gadgets"`, func() error {
+			_, err := client.Put(t.Context(), "/ours/m/owner", `{"format":1,"name":"gadgets"}`)
+			return err
+		}},
+		{"a newer format", "/ours", "use a newer release", func() error {
+			_, err := client.Put(t.Context(), "/ours/m/owner", `{"format":2,"name":"example.dev"}`)
+			return err
+		}},
+		{"no base", "/ours", "/ours/m/base is missing", func() error {
+			_, err := client.Delete(t.Context(), "/ours/m/base")
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			require.NoError(t, c.spoil())
+			before := newest()
+			errOut := &printed{said: make(chan struct{})}
+			args := []string{"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(t.TempDir(), "data"), servers, "--etcd-prefix=" + c.prefix}
+			require.Equal(t, 1, program.Run(t.Context(), args, io.Discard, errOut, &cluster{}), errOut)
+			require.Contains(t, errOut.String(), c.says)
+			require.Equal(t, before, newest(), "something was written")
+		})
+	}
+}
+
 // requirements names the tests of internal/conformance to run; make cluster-requirements runs all.
 var requirements = flag.String("requirements", "Test(UPDATE|CREATE|DEL|PATCH|SSA|NAME)_", "regular expression of the requirements to ask of etcd")
 

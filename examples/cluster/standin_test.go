@@ -61,7 +61,7 @@ func TestStandInsOnEtcd(t *testing.T) {
 		go func() { ended <- cmd.Wait() }()
 		t.Cleanup(func() {
 			_ = cmd.Process.Kill() // it may have ended
-			<-ended                // killed
+			t.Log(<-ended)
 		})
 		select {
 		case url := <-out.found:

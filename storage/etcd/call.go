@@ -307,7 +307,11 @@ func newPauses() *pauses { return &pauses{next: firstPause, limit: firstLimit} }
 func (p *pauses) wait(ctx context.Context) bool {
 	t := time.NewTimer(p.next)
 	defer t.Stop()
-	p.next, p.limit = min(2*p.next, longestPause), min(2*p.limit, longestLimit)
+	// The second attempt is as short as the first: by its end it is known which members serve.
+	if p.next > firstPause {
+		p.limit = min(2*p.limit, longestLimit)
+	}
+	p.next = min(2*p.next, longestPause)
 	select {
 	case <-t.C:
 		return true
