@@ -10,6 +10,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/kindwright/kindwright/storage"
@@ -40,6 +41,13 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 			return rev, nil
 		case errors.Is(err, errAgain):
 			continue
+		case errors.Is(err, rpctypes.ErrNoSpace):
+			// Etcd says so of the transaction that exceeds the space, too, and that one it has applied.
+			mod, unknown := c.applied(ctx)
+			if unknown == nil && mod != 0 {
+				return db.timeline.Load().last(mod), nil
+			}
+			c.uncertain = c.uncertain || unknown != nil
 		case transient(err):
 			if db.suspect(); !p.wait(ctx) {
 				break
@@ -299,23 +307,28 @@ func (c *commit) fenced(ctx context.Context) (int64, error) {
 	if err := c.db.fence(ctx, c.doubt); err != nil {
 		return 0, err
 	}
-	found, now, _, err := c.find(ctx)
-	if err != nil {
-		return 0, err
-	}
-	mod, err := c.settle(ctx, found, now)
+	mod, err := c.applied(ctx)
 	if err == nil && mod == 0 {
 		c.uncertain = false
 	}
 	return mod, err
 }
 
+// applied returns the revision of etcd at which an attempt has happened until now, or 0.
+func (c *commit) applied(ctx context.Context) (int64, error) {
+	found, now, _, err := c.find(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return c.settle(ctx, found, now)
+}
+
 // settle finds out whether an attempt without an answer has happened, once a later one was refused.
 // It returns the revision of etcd at which it did, or 0.
 //
 // The refusal is final: a key has left the revision that the commit expects, or a fence has been set.
-// So nothing of the commit can happen any more. It has happened if a value in etcd bears its number, or bore it since the
-// first attempt. A commit of deletions alone leaves no number; then nobody knows.
+// So nothing of the commit can happen any more. It has happened if a value in etcd bears its number,
+// or bore it since the first attempt. A commit of deletions alone leaves no number; then nobody knows.
 func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, now int64) (int64, error) {
 	written := -1
 	for i := range c.ops {
