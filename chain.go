@@ -222,6 +222,9 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 		}
 		if x.Misused == nil {
 			s.resources.Find(x)
+			if x.Kind == nil && s.cfg.behind != nil {
+				s.noteBackend(x, r)
+			}
 		}
 		s.enter(x)
 		next.ServeHTTP(w, r)

@@ -14,7 +14,7 @@ import (
 // describe returns the handler of discovery and OpenAPI for the served resources.
 func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 	return &discovery.Handler{
-		Generation:  func() uint64 { return s.engine.Set().Generation() },
+		Generation:  s.generation,
 		Content:     s.content,
 		GroupDomain: s.engine.GroupDomain(),
 		PathPrefix:  s.cfg.http.PathPrefix,
@@ -55,7 +55,7 @@ func (s *Server) content() discovery.Content {
 		}
 		return swagger.JSON()
 	}
-	return out
+	return s.described(out)
 }
 
 // resourcesOf describes the resources of a group version for discovery.

@@ -49,6 +49,9 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 	if f.cfg.kubernetes.RuntimeConfig != s.cfg.kubernetes.RuntimeConfig {
 		problems = append(problems, errors.New("Kubernetes.RuntimeConfig: a fork serves what the server does"))
 	}
+	if s.cfg.behind != nil || f.cfg.behind != nil {
+		problems = append(problems, errors.New("Aggregate: a server that answers for others cannot be forked"))
+	}
 	problems = append(problems, f.cfg.readFeatures())
 	f.draining, f.drain = context.WithCancel(context.Background())
 	if err := errors.Join(problems...); err != nil {

@@ -48,6 +48,7 @@ type config struct {
 	checks         []endpointChecks
 	inserted       []insertion
 	log            logr.Logger
+	behind         backends // nil unless other servers stand behind this one
 
 	kubernetes   Kubernetes
 	watches      Watches

@@ -128,7 +128,7 @@ func (s *Server) build() error {
 	if err != nil {
 		return err
 	}
-	if s.parts, err = define(s.cfg.definitions, s.env(domain)); err != nil {
+	if s.parts, err = define(s.cfg.allDefinitions(), s.env(domain)); err != nil {
 		return err
 	}
 	s.bundle = join(s.parts)
@@ -322,6 +322,7 @@ func (s *Server) dispatch() http.Handler {
 		}
 		info := x.Info.Load()
 		switch {
+		case s.passOn(w, r, x, info):
 		case info.IsResource && h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
 			if x.Ended != nil {
 				r = r.WithContext(x.Ended)

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net/url"
@@ -175,7 +176,9 @@ func sorted(groups []Group) []Group {
 	groups = slices.Clone(groups)
 	for i := range groups {
 		versions := slices.Clone(groups[i].Versions)
-		slices.SortStableFunc(versions, func(a, b Version) int { return meta.CompareVersions(a.Name, b.Name) })
+		slices.SortStableFunc(versions, func(a, b Version) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), meta.CompareVersions(a.Name, b.Name))
+		})
 		groups[i].Versions = versions
 	}
 	return groups

@@ -19,6 +19,10 @@ type Group struct {
 type Version struct {
 	Name string
 
+	// Priority puts versions with a higher number first. Those with the same number are listed in
+	// Kubernetes' order of versions.
+	Priority int32
+
 	// Resources returns the resources in any order: they are listed by name. Nil means none.
 	Resources func() []Resource
 

@@ -102,8 +102,8 @@ type Group struct {
 	Versions []*Version // the preferred one first (VER-18)
 }
 
-// late reports whether everything in the group came later than the first kinds of the engine.
-func (g *Group) late() bool {
+// Late reports whether everything in the group came later than the first kinds of the engine.
+func (g *Group) Late() bool {
 	for _, v := range g.Versions {
 		for _, one := range v.Kinds {
 			if !one.late {
@@ -157,6 +157,12 @@ func (s *Set) Groups() []*Group { return s.sorted() }
 func (s *Set) ServesGroup(name string) bool {
 	_, ok := s.groups.get(name)
 	return ok
+}
+
+// ServesVersion reports whether clients can ask for anything in a version of a group.
+func (s *Set) ServesVersion(group, version string) bool {
+	g, ok := s.groups.get(group)
+	return ok && slices.ContainsFunc(g.Versions, func(v *Version) bool { return v.Version == version })
 }
 
 // All returns the resources that clients can ask for, in the order of Groups, version (VER-18) and plural
@@ -240,7 +246,7 @@ func (e *setEdit) done() *Set {
 		}
 		late := make(map[*Group]bool, len(all))
 		for _, g := range all {
-			late[g] = g.late()
+			late[g] = g.Late()
 		}
 		slices.SortFunc(all, func(a, b *Group) int {
 			return cmp.Or(boolInt(late[a])-boolInt(late[b]), strings.Compare(a.Name, b.Name))

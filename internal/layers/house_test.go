@@ -110,6 +110,7 @@ var house = [...][]room{
 	},
 	7: {
 		{path: "kinds", why: "registers the built-in kinds"},
+		{path: "aggregate", why: "answers for other API servers"},
 		{path: "kinds/crd", why: "kinds that arrive while a server runs"},
 		{path: "config", why: "finds, decodes and dispatches configuration files"},
 	},

@@ -1,0 +1,185 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// backend is another server that answers for one group version. One goroutine asks it for what the
+// documents say and whether it is there. Requests of clients are sent on by ServeHTTP.
+type backend struct {
+	of      *Aggregator
+	service *APIService // as it was when the work began; only its spec and its identity count
+	cancel  context.CancelFunc
+	proxy   *httputil.ReverseProxy
+
+	connections atomic.Pointer[connections]
+	now         atomic.Pointer[view]
+	again       chan struct{} // asks for a probe before its time
+	openapi     documents
+}
+
+// view is what is known of a back end. It does not change; a change is another view.
+type view struct {
+	available bool
+	reason    string
+	resources []resource
+	schema    []byte // its OpenAPI v3 document; nil if there is none
+}
+
+// The waits between two questions to a back end that does not answer.
+const (
+	shortestWait = time.Second
+	maxMessage   = 1024
+)
+
+// begin starts the work for an object. The caller holds mu.
+func (a *Aggregator) begin(s *APIService) *backend {
+	b := &backend{of: a, service: s, again: make(chan struct{}, 1), cancel: func() {}}
+	b.now.Store(&view{available: true}) // until the first probe, requests are tried
+	b.proxy = b.newProxy()
+	b.connections.Store(b.connect(nil, ""))
+	if a.ctx == nil {
+		return b // before run
+	}
+	ctx, cancel := context.WithCancel(a.ctx)
+	b.cancel = cancel
+	a.workers.Go(func() { b.run(ctx) })
+	return b
+}
+
+// run asks the back end until ctx ends.
+func (b *backend) run(ctx context.Context) {
+	defer func() { b.connections.Load().close() }()
+	wait := shortestWait
+	for ctx.Err() == nil {
+		next := *b.now.Load()
+		resources, err := b.check(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		c := conditionOf(err)
+		if next.available, next.reason = err == nil, c.Reason; next.available {
+			next.resources = resources
+			wait = shortestWait
+		}
+		b.show(next)
+		b.of.store(ctx, b.service.Name, b.service.UID, c)
+		every := b.of.cfg.ProbeEvery
+		if next.available {
+			b.readDocuments(ctx, next)
+		} else {
+			every, wait = min(wait, every), min(2*wait, every)
+		}
+		b.wait(ctx, every)
+	}
+}
+
+// wait returns after a time, or when somebody has found that the back end does not answer.
+func (b *backend) wait(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-b.again:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	_ = pause.For(ctx, d)
+}
+
+// hurry asks for a probe soon.
+func (b *backend) hurry() {
+	select {
+	case b.again <- struct{}{}:
+	default:
+	}
+}
+
+// show exchanges the view if it says something else than the present one.
+func (b *backend) show(next view) {
+	have := b.now.Load()
+	if have.available == next.available && have.reason == next.reason && sameResources(have.resources, next.resources) &&
+		string(have.schema) == string(next.schema) {
+		return
+	}
+	b.now.Store(&next)
+	b.of.generation.Add(1)
+}
+
+// Problem is why a back end cannot be asked, in the words of the condition Available. A Resolver may
+// return one.
+type Problem struct {
+	Reason, Message string
+	Unknown         bool // the condition is Unknown and not False
+}
+
+// Error returns the message.
+func (p *Problem) Error() string { return p.Message }
+
+func conditionOf(err error) APIServiceCondition {
+	if err == nil {
+		return APIServiceCondition{Type: Available, Status: "True", Reason: "Passed", Message: "all checks passed"}
+	}
+	c := APIServiceCondition{Type: Available, Status: "False", Reason: "FailedDiscoveryCheck", Message: clip.Text(err.Error(), maxMessage)}
+	if p, ok := errors.AsType[*Problem](err); ok {
+		c.Reason, c.Message = p.Reason, clip.Text(p.Message, maxMessage)
+		if p.Unknown {
+			c.Status = "Unknown"
+		}
+	}
+	return c
+}
+
+// probes is how many questions are asked at once: a service may have servers of which some are there.
+const probes = 5
+
+// check asks whether the back end is there and what it serves. The error says why not.
+func (b *backend) check(ctx context.Context) ([]resource, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.of.cfg.Timeout)
+	defer cancel()
+	if err := b.reconnect(ctx); err != nil {
+		return nil, err
+	}
+	type answer struct {
+		resources []resource
+		err       error
+	}
+	answers := make(chan answer, probes)
+	for range probes {
+		go func() {
+			resources, err := b.readResources(ctx)
+			answers <- answer{resources, err}
+		}()
+	}
+	var last error
+	for range probes {
+		one := <-answers // each is bounded by ctx
+		if one.err == nil {
+			return one.resources, nil
+		}
+		last = one.err
+	}
+	return nil, fmt.Errorf("failing or missing response from %s: %w", b.address(documentPath(b.service.groupVersion())), last)
+}
+
+// documentPath is where a server describes the resources of a group version.
+func documentPath(gv meta.GroupVersion) string {
+	if gv.Group == "" {
+		return "/api/" + gv.Version
+	}
+	return "/apis/" + gv.Group + "/" + gv.Version
+}
+
+// ServeHTTP sends a request on.
+func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) { b.serve(w, r) }

@@ -1,0 +1,304 @@
+package aggregate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+)
+
+const (
+	firstRetry = 50 * time.Millisecond
+
+	// lookEvery is how often the controller looks whether kinds have come or gone.
+	lookEvery = time.Second
+)
+
+// start makes the objects of the server's own group versions, and reads all others. It asks no back
+// end, so none can delay the start.
+func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
+	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
+	front := a.front()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for s, err := range front.List(ctx, "", registry.ListRequest{}) {
+		if err != nil {
+			return err
+		}
+		a.services[s.Name] = s
+	}
+	err := a.register(ctx, true)
+	a.publish()
+	return err
+}
+
+func (a *Aggregator) front() registry.Front[APIService] {
+	return registry.From[APIService](a.engine).AsSystem()
+}
+
+// run follows the objects until ctx ends.
+func (a *Aggregator) run(ctx context.Context, _ registry.Objects) {
+	defer a.workers.Wait()
+	a.mu.Lock()
+	a.ctx = ctx
+	a.mu.Unlock()
+	a.workers.Go(func() { a.tend(ctx) })
+	for ctx.Err() == nil {
+		if err := a.follow(ctx); err != nil && ctx.Err() == nil {
+			a.engine.Logger().Error(err, "failed to follow the APIServices; retrying")
+		}
+		_ = pause.For(ctx, firstRetry)
+	}
+}
+
+// tend keeps the objects of the server's own group versions while kinds come and go.
+func (a *Aggregator) tend(ctx context.Context) {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	var seen uint64
+	for {
+		if now := a.engine.Set().Generation(); now != seen || a.takeUnsettled() {
+			if err := a.settle(ctx); err == nil {
+				seen = now
+			} else if seen = 0; ctx.Err() == nil {
+				a.engine.Logger().Error(err, "failed to make the APIServices of the server's own groups; retrying")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// settle brings the objects in line with the server's own kinds.
+func (a *Aggregator) settle(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	err := a.register(ctx, false)
+	a.decideAll()
+	return err
+}
+
+// takeUnsettled reports whether an object was deleted since the last call: it may have to come back.
+func (a *Aggregator) takeUnsettled() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was := a.unsettled
+	a.unsettled = false
+	return was
+}
+
+// follow takes the changes of the objects.
+func (a *Aggregator) follow(ctx context.Context) error {
+	seen, synced := map[string]bool{}, false
+	for event, err := range a.front().Watch(ctx, "", registry.WatchRequest{}) {
+		if err != nil {
+			return err
+		}
+		a.mu.Lock()
+		switch event.Type {
+		case meta.Bookmark:
+			if !synced {
+				a.forgetAllBut(seen)
+			}
+			synced = true
+		case meta.Added, meta.Modified:
+			seen[event.Object.Name] = true
+			a.services[event.Object.Name] = event.Object
+			a.decide(event.Object, a.served())
+			a.publish()
+		case meta.Deleted:
+			a.forget(event.Object.Name)
+			a.unsettled = true
+			a.publish()
+		}
+		a.mu.Unlock()
+	}
+	return nil
+}
+
+// forgetAllBut removes what went while nobody watched.
+func (a *Aggregator) forgetAllBut(seen map[string]bool) {
+	for name := range a.services {
+		if !seen[name] {
+			a.forget(name)
+		}
+	}
+	a.publish()
+}
+
+func (a *Aggregator) forget(name string) {
+	delete(a.services, name)
+	a.stop(name)
+}
+
+// stop ends the work for a back end.
+func (a *Aggregator) stop(name string) {
+	if b := a.backends[name]; b != nil {
+		b.cancel()
+		delete(a.backends, name)
+	}
+}
+
+// decideAll looks at every object again, because the server's own kinds have changed.
+func (a *Aggregator) decideAll() {
+	own := a.served()
+	for _, name := range slices.Sorted(maps.Keys(a.services)) {
+		a.decide(a.services[name], own)
+	}
+	a.publish()
+}
+
+// decide starts or ends the work for an object. The caller holds mu.
+func (a *Aggregator) decide(s *APIService, own map[meta.GroupVersion]*engine.Group) {
+	switch {
+	case s.Spec.Service == nil:
+		a.stop(s.Name)
+		a.note(s, local())
+	case own[s.groupVersion()] != nil:
+		a.stop(s.Name)
+		a.note(s, APIServiceCondition{
+			Type: Available, Status: "False", Reason: "ServedLocally",
+			Message: fmt.Sprintf("this server serves %s itself, so service/%s in %q is not asked; remove the kinds or this APIService",
+				s.groupVersion(), s.Spec.Service.Name, s.Spec.Service.Namespace),
+		})
+	default:
+		if b := a.backends[s.Name]; b != nil {
+			if b.service.UID == s.UID && sameBackend(&b.service.Spec, &s.Spec) {
+				return
+			}
+			a.stop(s.Name)
+		}
+		a.backends[s.Name] = a.begin(s)
+	}
+}
+
+// sameBackend reports whether two specs are about the same server, trusted in the same way.
+func sameBackend(a, b *APIServiceSpec) bool {
+	return a.Group == b.Group && a.Version == b.Version && a.Service.Namespace == b.Service.Namespace && a.Service.Name == b.Service.Name &&
+		portOf(a.Service) == portOf(b.Service) && a.InsecureSkipTLSVerify == b.InsecureSkipTLSVerify && bytes.Equal(a.CABundle, b.CABundle)
+}
+
+func portOf(s *ServiceReference) int32 {
+	if s.Port == nil {
+		return defaultPort
+	}
+	return *s.Port
+}
+
+// note stores a condition if it differs from the one of the object. It does so in the background: the
+// caller holds mu.
+func (a *Aggregator) note(s *APIService, c APIServiceCondition) {
+	if have := s.condition(Available); have != nil && have.Status == c.Status && have.Reason == c.Reason && have.Message == c.Message {
+		return
+	}
+	ctx, name, uid := a.ctx, s.Name, s.UID
+	if ctx == nil {
+		return // at the start; run looks again
+	}
+	a.workers.Go(func() { a.store(ctx, name, uid, c) })
+}
+
+// store writes a condition into the status of an object.
+func (a *Aggregator) store(ctx context.Context, name string, uid meta.UID, c APIServiceCondition) {
+	_, err := a.front().Sub("status").Modify(ctx, "", name, func(s *APIService) error {
+		if s.UID != uid {
+			return status.NotFound(meta.GroupResource{}, name)
+		}
+		if have := s.condition(Available); have == nil || have.Status != c.Status || have.Reason != c.Reason || have.Message != c.Message {
+			s.setCondition(a.engine.Now(), c)
+		}
+		return nil
+	})
+	if err != nil && !status.IsNotFound(err) && ctx.Err() == nil {
+		a.engine.Logger().Error(err, "failed to store the condition of an APIService", "name", name)
+	}
+}
+
+// served returns the server's own group versions.
+func (a *Aggregator) served() map[meta.GroupVersion]*engine.Group {
+	out := map[meta.GroupVersion]*engine.Group{}
+	for _, g := range a.engine.Set().Groups() {
+		for _, v := range g.Versions {
+			out[meta.GroupVersion{Group: v.Group, Version: v.Version}] = g
+		}
+	}
+	return out
+}
+
+// register makes an object for each group version of the server, and deletes those of group versions
+// that are gone: at the start all, later those that this process has served itself, because another
+// process may be ahead of this one. Objects without the label AutoManaged belong to users and stay as
+// they are. The caller holds mu.
+func (a *Aggregator) register(ctx context.Context, starting bool) error {
+	own := a.served()
+	for gv, g := range own {
+		if gv.Group == a.group() {
+			continue // as in Kubernetes, this group is always there and has no object
+		}
+		a.had[gv] = true
+		have := a.services[gv.Version+"."+gv.Group]
+		switch {
+		case have != nil:
+			if err := a.correct(ctx, have, gv, g.Late(), starting); err != nil {
+				return err
+			}
+		case starting || g.Late():
+			made, err := a.front().Create(ctx, a.automatic(gv, g.Late()))
+			if err == nil {
+				a.services[made.Name] = made
+			} else if !status.IsAlreadyExists(err) {
+				return err
+			}
+		}
+	}
+	for name, s := range a.services {
+		label := s.Labels[AutoManaged]
+		if own[s.groupVersion()] != nil || label != always && (label != onStart || !starting) || !starting && !a.had[s.groupVersion()] {
+			continue
+		}
+		err := a.front().Delete(ctx, "", name, registry.DeleteOptions{UID: s.UID})
+		if err != nil && !status.IsNotFound(err) && !status.IsConflict(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// correct restores an object that the server manages.
+func (a *Aggregator) correct(ctx context.Context, have *APIService, gv meta.GroupVersion, late, starting bool) error {
+	label := have.Labels[AutoManaged]
+	if label != always && (label != onStart || !starting) {
+		return nil
+	}
+	want := a.automatic(gv, late)
+	_, err := a.front().Modify(ctx, "", have.Name, func(s *APIService) error {
+		s.Spec = want.Spec
+		return nil
+	})
+	if status.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// automatic is the object of a group version of the server.
+func (a *Aggregator) automatic(gv meta.GroupVersion, late bool) *APIService {
+	p, label := a.priorityOf(gv.Group, gv.Version, late), onStart
+	if late {
+		label = always
+	}
+	s := &APIService{Spec: APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: p.group, VersionPriority: p.version}}
+	s.Name, s.Labels = gv.Version+"."+gv.Group, map[string]string{AutoManaged: label}
+	return s
+}

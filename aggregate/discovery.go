@@ -1,0 +1,107 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+type resource = discovery.Resource
+
+// What a description of a group version may have.
+const (
+	maxResourceBytes = 4 << 20
+	maxResources     = 2000
+	maxWords         = 64
+	maxWord          = 253
+)
+
+// readResources asks the back end what it serves.
+func (b *backend) readResources(ctx context.Context) ([]resource, error) {
+	gv := b.service.groupVersion()
+	path := documentPath(gv)
+	got, err := b.fetch(ctx, path, "", prober(), maxResourceBytes)
+	switch {
+	case err != nil:
+		return nil, err
+	case got.code != http.StatusOK:
+		return nil, b.badStatus(path, got.code)
+	}
+	return resourcesOf(gv, got.body)
+}
+
+// resourcesOf reads an APIResourceList.
+func resourcesOf(gv meta.GroupVersion, body []byte) ([]resource, error) {
+	var list meta.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, errors.New("the answer is no APIResourceList")
+	}
+	switch {
+	case list.Kind != "APIResourceList":
+		return nil, errors.New("the answer is no APIResourceList")
+	case list.GroupVersion != gv.String():
+		return nil, fmt.Errorf("the answer is about %q and not about %q", cut(list.GroupVersion), gv)
+	case len(list.APIResources) > maxResources:
+		return nil, fmt.Errorf("the answer has more than %d resources", maxResources)
+	}
+	var out []resource
+	at := map[string]int{}
+	for i := range list.APIResources {
+		r := &list.APIResources[i]
+		if err := checkResource(r); err != nil {
+			return nil, err
+		}
+		kind := meta.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: r.Kind}
+		if r.Version != "" {
+			kind.Group, kind.Version = r.Group, r.Version
+		}
+		parent, name, below := strings.Cut(r.Name, "/")
+		if !below {
+			at[r.Name] = len(out)
+			out = append(out, resource{
+				GVK: kind, Plural: r.Name, Singular: r.SingularName, Namespaced: r.Namespaced, Verbs: r.Verbs,
+				ShortNames: r.ShortNames, Categories: r.Categories, StorageHash: r.StorageVersionHash,
+			})
+			continue
+		}
+		j, known := at[parent]
+		if !known { // a subresource of something that cannot be listed, such as a scale alone
+			j, at[parent] = len(out), len(out)
+			out = append(out, resource{GVK: kind, Plural: parent, Namespaced: r.Namespaced})
+		}
+		out[j].Subresources = append(out[j].Subresources, discovery.Subresource{Name: name, Kind: kind, Verbs: r.Verbs})
+	}
+	return out, nil
+}
+
+// checkResource rejects descriptions that clients could stumble over.
+func checkResource(r *meta.APIResource) error {
+	parent, name, below := strings.Cut(r.Name, "/")
+	if parent == "" || below && name == "" || meta.CheckPathSegment(parent) != "" || below && meta.CheckPathSegment(name) != "" {
+		return fmt.Errorf("the answer has a resource with the name %q", cut(r.Name))
+	}
+	lists := [...][]string{{r.Name, r.SingularName, r.Kind, r.Group, r.Version, r.StorageVersionHash}, r.Verbs, r.ShortNames, r.Categories}
+	for _, list := range lists {
+		if len(list) > maxWords {
+			return fmt.Errorf("the resource %q has too many verbs, short names or categories", cut(r.Name))
+		}
+		for _, word := range list {
+			if len(word) > maxWord || strings.ContainsAny(word, "\n\r\x1b\x00") {
+				return fmt.Errorf("the resource %q has a word that is too long or cannot be shown", cut(r.Name))
+			}
+		}
+	}
+	return nil
+}
+
+// cut shortens a text of a back end.
+func cut(s string) string { return s[:min(len(s), 128)] }
+
+func sameResources(a, b []resource) bool { return reflect.DeepEqual(a, b) }

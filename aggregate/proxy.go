@@ -1,0 +1,176 @@
+package aggregate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"sync"
+
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// retrySeconds is when clients ask again for what is not available.
+const retrySeconds = 1
+
+// buffers are what answers are copied with.
+type buffers struct{ pool sync.Pool }
+
+const bufferBytes = 32 << 10
+
+// Get returns a buffer.
+func (b *buffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[bufferBytes]byte); ok {
+		return p[:]
+	}
+	return new([bufferBytes]byte)[:]
+}
+
+// Put takes a buffer back.
+func (b *buffers) Put(p []byte) { b.pool.Put((*[bufferBytes]byte)(p)) }
+
+// newProxy makes what sends requests on. It flushes answers without a length, such as watches, with
+// each part that arrives.
+func (b *backend) newProxy() *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: b.rewrite, Transport: b, BufferPool: &b.of.buffers, ModifyResponse: b.inspect, ErrorHandler: b.fail,
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // the client is told
+	}
+}
+
+// Streams reports whether a request for a back end may last as long as it likes: a watch, another
+// protocol, or a subresource that streams.
+func (a *Aggregator) Streams(info *request.Info, h http.Header) bool {
+	return info.Verb == request.VerbWatch || len(h["Upgrade"]) > 0 ||
+		slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, info.Subresource)
+}
+
+// serve sends a request on, unless the back end is known not to answer or the user cannot be named.
+func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
+	if v := b.now.Load(); !v.available {
+		negotiate.WriteError(w, r, b.unavailable(v.reason).WithRetryAfter(retrySeconds))
+		return
+	}
+	u, ok := authn.UserFrom(r.Context())
+	if !ok {
+		negotiate.WriteError(w, r, status.Internal(errors.New("a request without a user was about to be sent on")))
+		return
+	}
+	identity := http.Header{}
+	if err := identify(identity, u); err != nil {
+		negotiate.WriteError(w, r, status.Forbidden(meta.GroupResource{}, "", "").WithMessage(err.Error()))
+		return
+	}
+	x := request.ExchangeFrom(r.Context())
+	if x.Ended != nil {
+		r = r.WithContext(x.Ended)
+	}
+	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{exchange: x, identity: identity}}))
+}
+
+// passage is what is known about a request on its way.
+type passage struct {
+	exchange *request.Exchange
+	identity http.Header
+}
+
+// passing is the context of a request on its way.
+type passing struct {
+	context.Context
+	passage *passage
+}
+
+type passageKey struct{}
+
+// Value returns the passage.
+func (p passing) Value(key any) any {
+	if _, ok := key.(passageKey); ok {
+		return p.passage
+	}
+	return p.Context.Value(key)
+}
+
+// rewrite addresses a request to the back end and names the user.
+func (b *backend) rewrite(p *httputil.ProxyRequest) {
+	on, _ := p.In.Context().Value(passageKey{}).(*passage)
+	strip(p.Out.Header)
+	for name, values := range on.identity {
+		p.Out.Header[name] = values
+	}
+	p.Out.Header["Audit-Id"] = []string{on.exchange.ID}
+	if host, _, err := net.SplitHostPort(p.In.RemoteAddr); err == nil {
+		p.Out.Header["X-Forwarded-For"] = []string{host}
+	}
+	if _, ok := p.Out.Header["User-Agent"]; !ok {
+		p.Out.Header["User-Agent"] = []string{""} // none, and not that of net/http
+	}
+	u := p.Out.URL
+	u.Scheme, u.Host = "https", b.host()
+	u.Path, u.RawPath = on.exchange.Info.Load().Path, "" // what was authorized, without the prefix of this server
+	p.Out.Host = u.Host
+}
+
+// inspect judges an answer before its first byte is sent.
+func (b *backend) inspect(res *http.Response) error {
+	switch res.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return errRedirect
+	}
+	for _, name := range [...]string{
+		"Audit-Id", "Cache-Control", "X-Content-Type-Options", // this server has set its own
+		"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", // about this server, which the back end is not
+		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
+		"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
+	} {
+		delete(res.Header, name)
+	}
+	return nil
+}
+
+var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")
+
+// fail answers a request that got no answer. The log has the reason.
+func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil || errors.Is(err, context.DeadlineExceeded) {
+		b.of.engine.Logger().V(1).Info("a request could not be sent to a back end", "apiservice", b.service.Name, "reason", err.Error())
+	}
+	negotiate.WriteError(w, r, b.failure(r, err))
+}
+
+// failure is the answer to a request that got none. Clients repeat whatever is answered with
+// Retry-After, writes too, so it is there only if the back end cannot have seen the request, or if the
+// request changes nothing.
+func (b *backend) failure(r *http.Request, err error) *status.Error {
+	_, unsent := errors.AsType[*unreachable](err)
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case errors.Is(err, errRedirect):
+		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(errRedirect.Error())
+	case unsent:
+		b.hurry()
+		return b.unavailable("").WithRetryAfter(retrySeconds)
+	case errors.Is(err, context.DeadlineExceeded) || r.Context().Err() != nil:
+		return status.Timeout("the server behind "+b.service.Name+" has not answered in time", 0)
+	case reads:
+		b.hurry()
+		return b.unavailable("").WithRetryAfter(retrySeconds)
+	}
+	b.hurry()
+	return status.Timeout("the server behind "+b.service.Name+" has broken the request off; it may have carried it out", 0)
+}
+
+func (b *backend) unavailable(reason string) *status.Error {
+	why := fmt.Sprintf("service unavailable: the server behind the APIService %s does not answer", b.service.Name)
+	if reason != "" {
+		why += " (" + reason + ")"
+	}
+	return status.ServiceUnavailable(why)
+}

@@ -1,0 +1,165 @@
+package aggregate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// Resolver finds where a service listens. It is asked before each connection, so it must be quick.
+type Resolver interface {
+	// Resolve returns host:port. An error that is a *Problem says in its own words why the service
+	// cannot be asked. Calls may run concurrently.
+	Resolve(ctx context.Context, namespace, name string, port int32) (string, error)
+}
+
+// ResolverFunc is a function as a Resolver.
+type ResolverFunc func(ctx context.Context, namespace, name string, port int32) (string, error)
+
+// Resolve calls f.
+func (f ResolverFunc) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
+	return f(ctx, namespace, name, port)
+}
+
+var _ Resolver = ResolverFunc(nil)
+
+func (b *backend) resolve(ctx context.Context) (string, error) {
+	to := b.service.Spec.Service
+	if r := b.of.cfg.Resolver; r != nil {
+		return r.Resolve(ctx, to.Namespace, to.Name, portOf(to))
+	}
+	return services{b.of.engine, b.of.domain, b.of.cfg.EndpointRouting}.Resolve(ctx, to.Namespace, to.Name, portOf(to))
+}
+
+// services finds services among the objects of the server: Services, and EndpointSlices for what is
+// behind them.
+type services struct {
+	objects   registry.Objects
+	domain    string
+	endpoints bool // connect to one of them
+}
+
+// service is what counts of a Service.
+type service struct {
+	Spec struct {
+		Type         string `json:"type"`
+		ClusterIP    string `json:"clusterIP"`
+		ExternalName string `json:"externalName"`
+		Ports        []struct {
+			Name string `json:"name"`
+			Port int32  `json:"port"`
+		} `json:"ports"`
+	} `json:"spec"`
+}
+
+// slice is what counts of an EndpointSlice.
+type slice struct {
+	Ports []struct {
+		Name *string `json:"name"`
+		Port *int32  `json:"port"`
+	} `json:"ports"`
+	Endpoints []struct {
+		Addresses  []string `json:"addresses"`
+		Conditions struct {
+			Ready *bool `json:"ready"`
+		} `json:"conditions"`
+	} `json:"endpoints"`
+}
+
+// Resolve implements Resolver. Reasons and messages are those of kube-aggregator.
+func (s services) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
+	target := registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: namespace, Name: name}
+	entry, err := s.objects.Get(ctx, target, registry.ListRequest{AnyState: true})
+	switch {
+	case status.IsNotFound(err):
+		return "", &Problem{Reason: "ServiceNotFound", Message: fmt.Sprintf("service/%s in %q is not present", name, namespace)}
+	case err != nil:
+		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+	}
+	var found service
+	if err := read(entry, &found); err != nil {
+		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+	}
+	if found.Spec.Type == "ExternalName" {
+		return net.JoinHostPort(found.Spec.ExternalName, strconv.Itoa(int(port))), nil
+	}
+	portName, listens := "", false
+	for _, p := range found.Spec.Ports {
+		if p.Port == port {
+			portName, listens = p.Name, true
+			break
+		}
+	}
+	if !listens {
+		return "", &Problem{Reason: "ServicePortError", Message: fmt.Sprintf("service/%s in %q is not listening on port %d", name, namespace, port)}
+	}
+	endpoint, err := s.endpoint(ctx, namespace, name, portName)
+	switch {
+	case err != nil:
+		return "", err
+	case s.endpoints:
+		return endpoint, nil
+	case found.Spec.ClusterIP == "" || found.Spec.ClusterIP == "None":
+		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("cannot route to service/%s in %q with ClusterIP %q", name, namespace, found.Spec.ClusterIP)}
+	}
+	return net.JoinHostPort(found.Spec.ClusterIP, strconv.Itoa(int(port))), nil
+}
+
+// endpoint returns one of the ready endpoints of a service.
+func (s services) endpoint(ctx context.Context, namespace, name, portName string) (string, error) {
+	labels, err := meta.ParseSelector("kubernetes.io/service-name=" + name)
+	if err != nil {
+		return "", err
+	}
+	target := registry.Target{Resource: meta.GroupVersionResource{Group: "discovery." + s.domain, Version: "v1", Resource: "endpointslices"}, Namespace: namespace}
+	list, err := s.objects.List(ctx, target, registry.ListRequest{AnyState: true, Labels: labels})
+	if err != nil {
+		return "", &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+	}
+	slices, ready := 0, []string(nil)
+	for entry, err := range list.Items {
+		var one slice
+		if err == nil {
+			err = read(entry, &one)
+		}
+		if err != nil {
+			return "", &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+		}
+		slices++
+		ready = append(ready, one.ready(portName)...)
+	}
+	switch {
+	case slices == 0:
+		return "", &Problem{Reason: "EndpointsNotFound", Message: fmt.Sprintf("cannot find endpoints for service/%s in %q", name, namespace)}
+	case len(ready) == 0:
+		return "", &Problem{Reason: "MissingEndpoints", Message: fmt.Sprintf("endpoints for service/%s in %q have no addresses with port name %q", name, namespace, portName)}
+	}
+	return ready[rand.N(len(ready))], nil
+}
+
+// ready returns the endpoints of a slice that take requests at a port.
+func (s *slice) ready(portName string) (out []string) {
+	for _, p := range s.Ports {
+		if p.Port == nil || p.Name != nil && *p.Name != portName || p.Name == nil && portName != "" {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			if len(e.Addresses) > 0 && (e.Conditions.Ready == nil || *e.Conditions.Ready) {
+				out = append(out, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*p.Port))))
+			}
+		}
+	}
+	return out
+}
+
+func read(entry *watch.Entry, into any) error {
+	return json.Unmarshal(entry.AppendJSON(nil), into)
+}

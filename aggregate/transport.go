@@ -1,0 +1,192 @@
+package aggregate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/webhook"
+)
+
+// What a connection to a back end may take.
+const (
+	dialTimeout    = 5 * time.Second
+	idleTimeout    = 90 * time.Second
+	maxIdle        = 32
+	maxHeaderBytes = 64 << 10
+	pingAfter      = 30 * time.Second
+	pingTimeout    = 15 * time.Second
+	writeTimeout   = 30 * time.Second
+)
+
+// connections are those to one back end under one client certificate. HTTP/2 carries all requests but
+// those that ask for another protocol, which HTTP/2 cannot carry.
+type connections struct {
+	certificate *tls.Certificate
+	address     string // to which the service resolved
+	many        *http.Transport
+	upgrades    *http.Transport
+}
+
+// connect makes the connections under a certificate. It dials nothing.
+func (b *backend) connect(certificate *tls.Certificate, address string) *connections {
+	return &connections{
+		certificate: certificate, address: address,
+		many: b.transport(certificate, "h2", "http/1.1"), upgrades: b.transport(certificate, "http/1.1"),
+	}
+}
+
+// close closes the connections that nobody uses. Requests in flight end as they would have.
+func (c *connections) close() {
+	c.many.CloseIdleConnections()
+	c.upgrades.CloseIdleConnections()
+}
+
+// RoundTrip sends one request.
+func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
+	c := b.connections.Load()
+	if len(r.Header["Upgrade"]) > 0 {
+		return c.upgrades.RoundTrip(r)
+	}
+	return c.many.RoundTrip(r)
+}
+
+// reconnect makes new connections if the client certificate or the address of the service has changed.
+func (b *backend) reconnect(ctx context.Context) error {
+	certificate, err := b.of.cfg.Certificate()
+	if err != nil {
+		return fmt.Errorf("the client certificate of this server cannot be read: %w", err)
+	}
+	address, err := b.resolve(ctx)
+	if err != nil {
+		return err
+	}
+	have := b.connections.Load()
+	if have.certificate != nil && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
+		return nil
+	}
+	b.connections.Store(b.connect(certificate, address))
+	have.close()
+	return nil
+}
+
+func sameCertificate(a, b *tls.Certificate) bool {
+	return a == b || len(a.Certificate) > 0 && len(b.Certificate) > 0 && bytes.Equal(a.Certificate[0], b.Certificate[0])
+}
+
+func (b *backend) transport(certificate *tls.Certificate, protocols ...string) *http.Transport {
+	t := &http.Transport{
+		DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			conn, err := b.dial(ctx, network, certificate, protocols)
+			if err != nil {
+				return nil, &unreachable{err}
+			}
+			return conn, nil
+		},
+		DisableCompression: true, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
+		MaxResponseHeaderBytes: maxHeaderBytes,
+		ForceAttemptHTTP2:      len(protocols) > 1,
+		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout},
+	}
+	if len(protocols) == 1 {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP1(true)
+	}
+	return t
+}
+
+// unreachable is an error before anything of a request was sent.
+type unreachable struct{ cause error }
+
+func (u *unreachable) Error() string { return u.cause.Error() }
+func (u *unreachable) Unwrap() error { return u.cause }
+
+// serverName is the name that the certificate of a service must be for.
+func (b *backend) serverName() string {
+	return b.service.Spec.Service.Name + "." + b.service.Spec.Service.Namespace + ".svc"
+}
+
+// address is where the back end has a path, as messages name it.
+func (b *backend) address(path string) string {
+	return "https://" + net.JoinHostPort(b.serverName(), strconv.Itoa(int(portOf(b.service.Spec.Service)))) + path
+}
+
+// dial connects to the service and verifies its certificate.
+func (b *backend) dial(ctx context.Context, network string, certificate *tls.Certificate, protocols []string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.serverName(), NextProtos: protocols}
+	if bundle := b.service.Spec.CABundle; len(bytes.TrimSpace(bundle)) > 0 {
+		pool, err := webhook.Authorities(bundle)
+		if err != nil {
+			return nil, fmt.Errorf("spec.caBundle: %w", err)
+		}
+		cfg.RootCAs = pool
+	}
+	if b.service.Spec.InsecureSkipTLSVerify {
+		cfg.InsecureSkipVerify = true //nolint:gosec // the object says so
+	}
+	if certificate != nil {
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
+	}
+	address, err := b.resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dialer := &net.Dialer{Control: b.of.refuse}
+	plain, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	conn := tls.Client(plain, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = plain.Close()
+		return nil, handshakeError(err)
+	}
+	return conn, nil
+}
+
+// handshakeError says in short what is wrong with a certificate.
+func handshakeError(err error) error {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return fmt.Errorf("%w; spec.caBundle must have the authority of the service's certificate", err)
+	}
+	return err
+}
+
+// hostServices are addresses of services of the machine that this program runs on, beside the
+// link-local ones. They believe whoever can reach them.
+var hostServices = [...]netip.Addr{
+	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+	netip.MustParseAddr("fd00:ec2::254"),
+}
+
+// refuse rejects addresses that a service must not lead to, after names were resolved.
+func (a *Aggregator) refuse(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return fmt.Errorf("address of a service: %w", err)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	switch {
+	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
+		return errors.New("services at link-local, multicast and unspecified addresses are not asked")
+	case ip.IsLoopback() && !a.cfg.AllowLoopback:
+		return errors.New("services at loopback addresses are not asked; see Config.AllowLoopback")
+	}
+	for _, known := range hostServices {
+		if ip == known {
+			return errors.New("services at addresses of metadata services are not asked")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package kindwright
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/kindwright/kindwright/aggregate"
+	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// backends are other servers that this one answers for. It is an interface so that a program without
+// Aggregate does not contain the package.
+type backends interface {
+	registry.Definition
+	Behind(group, version string) http.Handler
+	Streams(info *request.Info, h http.Header) bool
+	Generation() uint64
+	Merge(own discovery.Content) discovery.Content
+}
+
+var _ backends = (*aggregate.Aggregator)(nil)
+
+// Aggregate lets the server answer for other servers, which objects of the kind APIService name. An
+// Aggregator serves one server. Requests for a back end pass all links of the chain first. A group
+// version that the server itself serves is never asked for elsewhere.
+// Source: OPS-08.
+func Aggregate(a *aggregate.Aggregator) Option {
+	return optionFunc(func(c *config) error {
+		switch {
+		case a == nil:
+			return errors.New("Aggregate: the aggregator is nil")
+		case c.behind != nil:
+			return errors.New("Aggregate: it was given twice")
+		}
+		c.behind = a
+		return nil
+	})
+}
+
+// allDefinitions are those of the program and what other options bring. The APIServices come last:
+// their objects are made at the start for all kinds that are served by then.
+func (c *config) allDefinitions() []registry.Definition {
+	if c.behind == nil {
+		return c.definitions
+	}
+	return append(c.definitions[:len(c.definitions):len(c.definitions)], c.behind)
+}
+
+// noteBackend says of a request that the server has no kind for whether it may last, because another
+// server answers it.
+func (s *Server) noteBackend(x *request.Exchange, r *http.Request) {
+	if info := x.Info.Load(); info.IsResource && s.behind(info.Group, info.Version) != nil {
+		x.Streams = s.cfg.behind.Streams(info, r.Header)
+	}
+}
+
+// behind returns the handler of another server that has a group version, nil if there is none or if
+// this server has it.
+func (s *Server) behind(group, version string) http.Handler {
+	if s.engine.Set().ServesVersion(group, version) {
+		return nil
+	}
+	return s.cfg.behind.Behind(group, version)
+}
+
+// behindPath is the same for a path that describes a group version.
+func (s *Server) behindPath(r *http.Request, info *request.Info) http.Handler {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return nil
+	}
+	switch p := info.Segments; {
+	case len(p) == 3 && p[0] == "apis":
+		return s.behind(p[1], p[2])
+	case len(p) == 2 && p[0] == "api":
+		return s.behind("", p[1])
+	}
+	return nil
+}
+
+// passOn sends a request to another server, if one has what it asks for.
+func (s *Server) passOn(w http.ResponseWriter, r *http.Request, x *request.Exchange, info *request.Info) bool {
+	if s.cfg.behind == nil || x.Kind != nil {
+		return false
+	}
+	var to http.Handler
+	if info.IsResource {
+		to = s.behind(info.Group, info.Version)
+	} else {
+		to = s.behindPath(r, info)
+	}
+	if to == nil {
+		return false
+	}
+	to.ServeHTTP(w, r)
+	return true
+}
+
+// described adds what other servers have to what discovery and OpenAPI describe.
+func (s *Server) described(own discovery.Content) discovery.Content {
+	if s.cfg.behind == nil {
+		return own
+	}
+	return s.cfg.behind.Merge(own)
+}
+
+// generation counts the changes of what discovery and OpenAPI describe.
+func (s *Server) generation() uint64 {
+	if s.cfg.behind == nil {
+		return s.engine.Set().Generation()
+	}
+	return s.engine.Set().Generation() + s.cfg.behind.Generation()
+}
