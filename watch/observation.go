@@ -85,12 +85,14 @@ func (d *Dispatcher) Observe(storageName string, o Observer) (*Observation, erro
 }
 
 // AwaitObservers blocks until the observers of the kind, if there are any, know of a revision. It waits
-// no longer than the dispatcher waits for an observer.
+// longer than the dispatcher waits for them one after the other. So an observer that is too late is
+// known to be behind when the write is answered.
 func (c *Cache) AwaitObservers(ctx context.Context, revision storage.Revision) {
-	if len((*c.dispatcher.observed.Load())[c.prefix]) == 0 {
+	observers := len((*c.dispatcher.observed.Load())[c.prefix])
+	if observers == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, observerLimit)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(observers+1)*observerLimit)
 	defer cancel()
 	_ = c.WaitFor(ctx, revision) // what is stored is a success, even if the view has ended
 }
