@@ -91,6 +91,10 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	behind, err := o.aggregation.option(log)
+	if err != nil {
+		return err
+	}
 	policy, sinks, err := o.audit.Open(log)
 	if err != nil {
 		return err
@@ -103,6 +107,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds(crd.AgeColumn())),
+		behind,
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),

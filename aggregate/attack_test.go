@@ -1,0 +1,351 @@
+package aggregate_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/aggregate"
+	"github.com/kindwright/kindwright/internal/selfsigned"
+	"github.com/kindwright/kindwright/meta"
+)
+
+const list = `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"boats.example.dev/v1","resources":[
+	{"name":"boats","singularName":"boat","namespaced":true,"kind":"Boat","verbs":["get","list"]}]}`
+
+// liar is a back end that answers discovery well and everything else as it likes.
+type liar struct {
+	mu   sync.Mutex
+	seen []*http.Request
+	says http.HandlerFunc
+}
+
+func (l *liar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/openapi/") {
+		http.NotFound(w, r)
+		return
+	}
+	if r.URL.Path == "/apis/boats.example.dev/v1" {
+		_, _ = io.WriteString(w, list)
+		return
+	}
+	l.mu.Lock()
+	l.seen = append(l.seen, r)
+	l.mu.Unlock()
+	l.says(w, r)
+}
+
+func (l *liar) last() *http.Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen[len(l.seen)-1]
+}
+
+// lying is a server with a liar behind it.
+func lying(t *testing.T, says http.HandlerFunc, opts ...kindwright.Option) (*world, *liar) {
+	t.Helper()
+	w, l := newWorld(t, nil, opts...), &liar{says: says}
+	w.listen("boats", l, "boats.default.svc")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	return w, l
+}
+
+func TestA1_ABackEndSeesTheUserAndNothingElseOfWhoAsked(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+	code, _ := w.do("GET", boats+"?limit=3", "", "X-User-Id", "7", "X-Groups", "dev", "X-Groups", "ops", "X-Fact", "blue", "Audit-Id", "1234",
+		"Cookie", "session=secret", "X-Remote-User", "root", "x_remote_user", "root", "X_REMOTE_GROUP", "system:masters",
+		"X-Remote-Extra-Scope", "all", "X-Forwarded-For", "9.9.9.9", "X-Real-Ip", "9.9.9.9", "Proxy-Authorization", "Basic x",
+		"Connection", "X-Remote-User, X-Remote-Group")
+	require.Equal(t, 200, code)
+	r := l.last()
+	require.Equal(t, "/apis/boats.example.dev/v1/namespaces/default/boats?limit=3", r.RequestURI)
+	require.Equal(t, "HTTP/2.0", r.Proto)
+	require.Equal(t, "boats.default.svc", r.Host)
+	require.Equal(t, "front", r.TLS.PeerCertificates[0].Subject.CommonName)
+	for _, name := range []string{"X-User", "X-User-Id", "X-Groups", "X-Fact", "Accept-Encoding", "User-Agent", "Content-Type", "Content-Length"} {
+		delete(r.Header, name) // which mean nothing to the servers of a real world
+	}
+	require.Equal(t, http.Header{
+		"X-Remote-User": {"alice"}, "X-Remote-Uid": {"7"}, "X-Remote-Group": {"dev", "ops", "system:authenticated"},
+		"X-Remote-Extra-%41cme%2f%46act%20%25": {"blue"}, "Audit-Id": {"1234"}, "X-Forwarded-For": {"127.0.0.1"},
+	}, lowerEscapes(r.Header))
+}
+
+// lowerEscapes undoes that net/http writes the letters after a hyphen as capitals.
+func lowerEscapes(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		if strings.HasPrefix(name, "X-Remote-Extra-") {
+			name = "X-Remote-Extra-" + strings.ToLower(strings.TrimPrefix(name, "X-Remote-Extra-"))
+		}
+		out[name] = values
+	}
+	return out
+}
+
+func TestA1_AUserWhoWouldArriveAsAnotherIsRefused(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") },
+		kindwright.Authenticate(inPath{}))
+	for _, who := range []string{"name= admin", "name=admin ", "group= system:masters", "group=", "uid=7 ", "extra=a "} {
+		r, err := http.NewRequest(http.MethodGet, w.http.URL+boats, nil)
+		require.NoError(t, err)
+		r.Header["X-Who"] = []string{strings.ReplaceAll(who, " ", "+")}
+		res, err := w.http.Client().Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, 403, res.StatusCode, who)
+	}
+	require.Empty(t, l.seen)
+}
+
+func TestSSRF_RedirectsAreRefused(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+	})
+	res := w.send("GET", boats, "")
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, 502, res.StatusCode)
+	require.Empty(t, res.Header.Get("Location"))
+	require.NotContains(t, string(body), "169.254")
+	require.Contains(t, string(body), "redirect")
+	require.Len(t, l.seen, 1)
+}
+
+func TestWhatABackEndMayNotSayIsDropped(t *testing.T) {
+	w, _ := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		for name, value := range map[string]string{
+			"Set-Cookie": "a=b", "Strict-Transport-Security": "max-age=1", "Access-Control-Allow-Origin": "*", "Audit-Id": "forged",
+			"Cache-Control": "public", "X-Kept": "yes", "Warning": `299 - "old"`,
+		} {
+			w.Header().Set(name, value)
+		}
+		_, _ = io.WriteString(w, "{}")
+	})
+	h := w.send("GET", boats, "", "Audit-Id", "mine").Header
+	require.Equal(t, []string{"mine"}, h["Audit-Id"])
+	require.Equal(t, []string{"no-cache, private"}, h["Cache-Control"])
+	require.Equal(t, []string{"nosniff"}, h["X-Content-Type-Options"])
+	require.Equal(t, "yes", h.Get("X-Kept"))
+	require.Equal(t, `299 - "old"`, h.Get("Warning"))
+	for _, name := range []string{"Set-Cookie", "Strict-Transport-Security", "Access-Control-Allow-Origin"} {
+		require.Empty(t, h[name], name)
+	}
+}
+
+func TestAWriteThatWasBrokenOffIsNotRepeated(t *testing.T) {
+	w, _ := lying(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	res := w.send("POST", boats, `{}`)
+	require.Equal(t, 504, res.StatusCode)
+	require.Empty(t, res.Header.Get("Retry-After"), "clients repeat whatever has it")
+	w.await("v1.boats.example.dev", "Passed")
+	res = w.send("GET", boats, "")
+	require.Equal(t, 503, res.StatusCode)
+	require.NotEmpty(t, res.Header.Get("Retry-After"))
+}
+
+func TestAnAnswerThatEndsInTheMiddleDoesNotLookComplete(t *testing.T) {
+	w, _ := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"items":[`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	res := w.send("GET", boats, "")
+	require.Equal(t, 200, res.StatusCode)
+	_, err := io.ReadAll(res.Body)
+	require.Error(t, err)
+}
+
+func TestAUTHZ_TheFrontDecides(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+	r, err := http.NewRequest(http.MethodGet, w.http.URL+boats, nil)
+	require.NoError(t, err)
+	r.Header.Set("X-User", "mallory")
+	res, err := w.http.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 403, res.StatusCode)
+	require.Empty(t, l.seen)
+	code, _ := w.do("GET", boats, "", "Impersonate-User", "bob")
+	require.Equal(t, 200, code)
+	require.Equal(t, []string{"bob"}, l.last().Header["X-Remote-User"])
+	require.Empty(t, l.last().Header["Impersonate-User"])
+}
+
+func TestTLS_WhoIsNotTheServiceIsNotAsked(t *testing.T) {
+	w := newWorld(t, nil)
+	other := authority(t, "another")
+	for name, c := range map[string]struct {
+		by      *selfsigned.Authority
+		host    string
+		message string
+	}{
+		"wrongca":   {other, "wrongca.default.svc", "spec.caBundle must have the authority"},
+		"wrongname": {w.serving, "elsewhere.default.svc", "not wrongname.default.svc"},
+	} {
+		asked := atomic.Bool{}
+		good := w.serving
+		w.serving = c.by
+		w.listen(name, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }), c.host)
+		w.serving = good
+		w.registerAs(name+".example.dev", name, "v1")
+		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), c.message)
+		code, body := w.do("GET", "/apis/"+name+".example.dev/v1/things", "")
+		require.Equal(t, 503, code, body)
+		require.False(t, asked.Load())
+	}
+}
+
+func TestSSRF_AddressesOfTheMachineAreRefused(t *testing.T) {
+	w := newWorld(t, func(c *aggregate.Config) { c.AllowLoopback = false })
+	w.listen("loop", http.NotFoundHandler(), "loop.default.svc")
+	w.addresses["meta"], w.addresses["cloud"], w.addresses["any"] = "169.254.169.254:443", "100.100.100.200:443", "0.0.0.0:443"
+	for name, message := range map[string]string{"loop": "loopback", "meta": "link-local", "cloud": "metadata", "any": "unspecified"} {
+		w.registerAs(name+".example.dev", name, "v1")
+		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), message)
+	}
+}
+
+func TestConditionsSayWhatIsWrong(t *testing.T) {
+	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = 300 * time.Millisecond })
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.TrimSuffix(list, "]}"))
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, `,{"name":"x","singularName":"x","namespaced":true,"kind":"X","verbs":["get"]}`); err != nil {
+				return
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		says    http.HandlerFunc
+		message string
+	}{
+		"html":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, "no APIResourceList"},
+		"other":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, list) }, "and not about"},
+		"missing": {http.NotFound, "bad status"},
+		"endless": {endless, ""},
+		"silent":  {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
+		"moved": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://169.254.169.254/", http.StatusMovedPermanently)
+		}, "bad status"},
+		"names": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, strings.NewReplacer("boats.example.dev", "names.example.dev", `"name":"boats"`, `"name":"../x"`).Replace(list))
+		}, "with the name"},
+	} {
+		w.listen(name, c.says, name+".default.svc")
+		w.registerAs(name+".example.dev", name, "v1")
+		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), c.message, name)
+	}
+	w.problems["ports"] = &aggregate.Problem{Reason: "ServicePortError", Message: "no"}
+	w.registerAs("ports.example.dev", "ports", "v1")
+	w.await("v1.ports.example.dev", "ServicePortError")
+	w.registerAs("gone.example.dev", "gone", "v1")
+	require.Equal(t, `service/gone in "default" is not present`, w.await("v1.gone.example.dev", "ServiceNotFound"))
+
+	w.registerAs("coordination.k8s.io", "html", "v1beta1")
+	code, _ := w.do("GET", "/apis/coordination.k8s.io/v1/leases", "")
+	require.Equal(t, 200, code)
+	w.registerAs("dead.example.dev", "html", "v1", `"name":"html"},"caBundle":"`, `"name":"html"},"caBundle":"AAAA`)
+	require.Contains(t, w.await("v1.dead.example.dev", "FailedDiscoveryCheck"), "spec.caBundle")
+}
+
+func TestAGroupVersionOfTheServerIsNotTakenOver(t *testing.T) {
+	w := newWorld(t, nil)
+	asked := atomic.Bool{}
+	w.listen("thief", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }), "thief.default.svc")
+	code, body := w.do("GET", services+"/v1.coordination.k8s.io", "")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"kube-aggregator.kubernetes.io/automanaged":"onstart"`)
+	code, body = w.do("DELETE", services+"/v1.coordination.k8s.io", "")
+	require.Equal(t, 200, code, body)
+	w.registerAs("coordination.k8s.io", "thief", "v1")
+	require.Contains(t, w.await("v1.coordination.k8s.io", "ServedLocally"), "this server serves coordination.k8s.io/v1 itself")
+	code, body = w.do("GET", "/apis/coordination.k8s.io/v1/leases", "")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, "LeaseList")
+	code, _ = w.do("GET", "/apis/coordination.k8s.io/v1/anything", "")
+	require.Equal(t, 404, code, "what the server lacks in its own group version is not asked for elsewhere")
+	code, _ = w.do("GET", "/apis/coordination.k8s.io/v1", "")
+	require.Equal(t, 200, code)
+	require.False(t, asked.Load())
+}
+
+func TestAFailedBackEndIsAloneWithIt(t *testing.T) {
+	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = 100 * time.Millisecond })
+	w.kindwright("boats", "v1")
+	w.register("boats", "v1")
+	w.registerAs("dead.example.dev", "dead", "v1")
+	silent := w.listen("silent", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), "silent.default.svc")
+	w.registerAs("silent.example.dev", "silent", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	w.await("v1.dead.example.dev", "ServiceNotFound")
+	w.await("v1.silent.example.dev", "FailedDiscoveryCheck")
+	for _, path := range []string{"/apis", "/apis/dead.example.dev", "/openapi/v2", "/openapi/v3", "/readyz", "/api/v1/namespaces", boats} {
+		code, body := w.do("GET", path, "")
+		require.Equal(t, 200, code, "%s: %s", path, body)
+	}
+	res := w.send("GET", "/apis/dead.example.dev/v1", "")
+	require.Equal(t, 503, res.StatusCode)
+	require.Equal(t, "1", res.Header.Get("Retry-After"))
+	_, body := w.do("GET", "/apis", "", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	var all meta.APIGroupDiscoveryList
+	require.NoError(t, json.Unmarshal([]byte(body), &all))
+	fresh := map[string]meta.DiscoveryFreshness{}
+	for _, g := range all.Items {
+		fresh[g.Name] = g.Versions[0].Freshness
+	}
+	require.Equal(t, meta.DiscoveryFreshnessStale, fresh["dead.example.dev"])
+	require.Equal(t, meta.DiscoveryFreshnessStale, fresh["silent.example.dev"])
+	require.Equal(t, meta.DiscoveryFreshnessCurrent, fresh["boats.example.dev"])
+
+	// A back end that dies keeps its place in discovery, and comes back by itself.
+	silent.CloseClientConnections()
+	w.mu.Lock()
+	address := w.addresses["boats"]
+	w.addresses["boats"] = ""
+	w.mu.Unlock()
+	w.await("v1.boats.example.dev", "ServiceNotFound")
+	_, body = w.do("GET", "/apis", "", "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+	require.Contains(t, body, `"resource":"boats"`)
+	w.mu.Lock()
+	w.addresses["boats"] = address
+	w.mu.Unlock()
+	w.await("v1.boats.example.dev", "Passed")
+}
+
+func TestOPS_08_OtherProtocolsPass(t *testing.T) {
+	w := fleet(t)
+	code, body := w.do("POST", boats, `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 201, code, body)
+	conn, err := net.Dial("tcp", w.http.Listener.Addr().String())
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	_, err = fmt.Fprintf(conn, "POST %s/a/exec HTTP/1.1\r\nHost: localhost\r\nX-User: alice\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", boats)
+	require.NoError(t, err)
+	rd := bufio.NewReader(conn)
+	res, err := http.ReadResponse(rd, nil)
+	require.NoError(t, err)
+	require.Equal(t, 101, res.StatusCode)
+	line, err := rd.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "alice\n", line)
+	for _, said := range []string{"one\n", "two\n"} {
+		_, err = io.WriteString(conn, said)
+		require.NoError(t, err)
+		line, err = rd.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, said, line)
+	}
+}
