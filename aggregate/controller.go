@@ -41,7 +41,7 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 }
 
 func (a *Aggregator) front() registry.Front[APIService] {
-	return registry.From[APIService](a.engine).AsSystem()
+	return registry.From[APIService](a.engine).AsSystem().With(registry.WriteOptions{FieldManager: "kube-aggregator"})
 }
 
 // run follows the objects until ctx ends.

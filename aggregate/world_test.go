@@ -291,3 +291,7 @@ func (inPath) Authenticate(r *http.Request) (authn.User, bool, error) {
 	}
 	return u, ok, nil
 }
+
+func keyPairFunc(w *world) func() (*tls.Certificate, error) {
+	return func() (*tls.Certificate, error) { return w.certificate, nil }
+}
