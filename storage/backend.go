@@ -172,6 +172,21 @@ type Backup interface {
 	BackupTo(ctx context.Context, w io.Writer) (Revision, error)
 }
 
+// Recoder is implemented by wrappers that store a value in one of several forms, for example encrypted
+// with one of several keys. Outdated reports whether the record that a key had at a revision is stored
+// in another form than a put would give it now. A caller whose value did not change puts it again then,
+// so that it gets the new form. It is false if the key has no such record any more. Errors are those of
+// Get. Find it with [As].
+type Recoder interface {
+	Outdated(ctx context.Context, key string, rev Revision) (bool, error)
+}
+
+// Placer is implemented by wrappers that give keys another place in the backend that they wrap, as
+// [Prefix] does. Place returns the key there. Find it with [As].
+type Placer interface {
+	Place(key string) string
+}
+
 // Unwrapper is implemented by wrappers around a backend, so that [As] finds the optional interfaces
 // of the wrapped one. A wrapper that changes what such an interface promises must implement it, too:
 // one that copies or decodes values has a method Resident that returns false, or servers count on

@@ -29,9 +29,29 @@ type view struct {
 	end     context.CancelFunc // ends life; called by Close
 }
 
-var _ Unwrapper = (*view)(nil)
+var (
+	_ Unwrapper = (*view)(nil)
+	_ Placer    = (*view)(nil)
+	_ Recoder   = (*view)(nil)
+)
 
 func (v *view) Unwrap() Backend { return v.backend }
+
+// Place returns the key in the backend below all views that are nested in this one.
+func (v *view) Place(key string) string {
+	if below, ok := As[Placer](v.backend); ok {
+		return below.Place(v.tenant + key)
+	}
+	return v.tenant + key
+}
+
+// Outdated asks the backend about the tenant's key.
+func (v *view) Outdated(ctx context.Context, key string, rev Revision) (bool, error) {
+	if below, ok := As[Recoder](v.backend); ok {
+		return below.Outdated(ctx, v.tenant+key, rev)
+	}
+	return false, nil
+}
 
 func (v *view) Limits() Limits { return v.backend.Limits() }
 

@@ -24,6 +24,8 @@ type Live[T any] struct {
 	server string // hash of the server's identity
 	log    logr.Logger
 	read   func([]byte) (T, error)
+	file   func(path string) ([]byte, error)
+	again  func(error) bool
 	follow *files.Follower
 	value  atomic.Pointer[T]
 
@@ -44,6 +46,13 @@ type LiveOptions struct {
 
 	// ServerID identifies the server in metrics. It is only shown as a hash.
 	ServerID string
+
+	// Secret says that the file has secrets, so nobody else may read it.
+	Secret bool
+
+	// Again says after which errors a file is read at each look, even if it does not change, because
+	// more than its text decides whether it can be used. Nil stands for none.
+	Again func(error) bool
 }
 
 // Outcomes of a reload, in the order of Live's arrays.
@@ -56,7 +65,10 @@ var outcomes = [...]string{"success", "failure"}
 
 // Follow reads a file with read, and again when it has changed.
 func Follow[T any](path string, read func([]byte) (T, error), o LiveOptions) (*Live[T], error) {
-	l := &Live[T]{name: o.Name, log: o.Log, read: read}
+	l := &Live[T]{name: o.Name, log: o.Log, read: read, file: files.Read, again: o.Again}
+	if o.Secret {
+		l.file = files.ReadSecret
+	}
 	if o.ServerID != "" {
 		l.server = digest([]byte(o.ServerID))
 	}
@@ -84,7 +96,7 @@ func (l *Live[T]) Healthy() error {
 
 // load reads the file, unless it says what it said before.
 func (l *Live[T]) load(path string) error {
-	data, err := files.Read(path)
+	data, err := l.file(path)
 	if err != nil {
 		return l.bad(err.Error(), err)
 	}
@@ -92,10 +104,10 @@ func (l *Live[T]) load(path string) error {
 	l.mu.Lock()
 	now, failed, why := l.hash, l.failed, l.err
 	l.mu.Unlock()
-	switch hash {
-	case failed:
+	switch {
+	case hash == failed && (l.again == nil || !l.again(why)):
 		return why
-	case now:
+	case hash == now:
 		l.good(hash)
 		return nil
 	}

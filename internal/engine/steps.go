@@ -304,8 +304,9 @@ func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) 
 
 // skipUnchanged ends a write that would not change the stored object: the version stays and there
 // is no event (UPDATE-09). An object stored under an earlier schema is written nevertheless, so
-// that a plain get and replace migrates it (design rule 9).
-func skipUnchanged(_ context.Context, w *write) error {
+// that a plain get and replace migrates it (design rule 9). So is one whose record is encrypted with a
+// key that has been replaced.
+func skipUnchanged(ctx context.Context, w *write) error {
 	size := someObject
 	if w.entry != nil {
 		size = w.entry.Length() + 256
@@ -323,10 +324,28 @@ func skipUnchanged(_ context.Context, w *write) error {
 	if err != nil {
 		return err
 	}
-	if w.entry.IsBare(encoded) || w.sameButTimes(live) {
-		w.result = &registry.Result{Entry: w.entry}
+	if !w.entry.IsBare(encoded) && !w.sameButTimes(live) {
+		return nil
 	}
+	if outdated, err := w.engine.outdated(ctx, w.key, w.entry.Revision()); outdated || err != nil {
+		return err
+	}
+	w.result = &registry.Result{Entry: w.entry}
 	return nil
+}
+
+// outdated reports whether the store would keep a record in another form now. Records in memory do not
+// tell, because the form can change while they stay.
+func (e *Engine) outdated(ctx context.Context, key string, rev storage.Revision) (bool, error) {
+	recoder, ok := storage.As[storage.Recoder](e.cfg.Store)
+	if !ok {
+		return false, nil
+	}
+	outdated, err := recoder.Outdated(ctx, key, rev)
+	if errors.Is(err, storage.ErrUnreadable) {
+		return true, nil // a live view has it, so it was read before
+	}
+	return outdated, err
 }
 
 // store commits operations with their companions. Reads that ask for the newest state show them from

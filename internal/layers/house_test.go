@@ -55,6 +55,7 @@ var house = [...][]room{
 		{path: "status", why: "API errors, field errors, their wire form"},
 		{path: "storage/memory", chosen: true, why: "a backend in memory, the second definition of the contract"},
 		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},
+		{path: "internal/unary", why: "methods of gRPC on a Unix socket"},
 		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
 		{path: "authn", why: "who is asking"},
 		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},
@@ -71,6 +72,7 @@ var house = [...][]room{
 		{path: "internal/lead", why: "which of the processes on one store does the work in the background"},
 		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "client", why: "typed client over HTTP"},
+		{path: "storage/encrypt", why: "values encrypted in any backend, in Kubernetes' form"},
 		{path: "internal/config", why: "documents that configure a server: strict, by version, read again when they change"},
 		{path: "internal/request", why: "the one strict parse of a request, and the value that carries all that is known about it"},
 	},
@@ -116,6 +118,7 @@ var house = [...][]room{
 	},
 	8: {
 		{path: ".", why: "the roof: composition only"},
+		{path: "internal/encryptionflags", why: "kube-apiserver's flags for encryption at rest"},
 		{path: "internal/accessflags", why: "kube-apiserver's flags for authorization and token webhooks"},
 	},
 	9: {
@@ -180,6 +183,7 @@ var doors = []door{
 	{"github.com/google/cel-go", "cel", "its module path changes after v0.31: one package's business"},
 	{"sigs.k8s.io/structured-merge-diff/v4", "apply", "schemas are walked once before they are shared"},
 	{"github.com/go-jose/go-jose/v4", "internal/jws", "algorithms are listed and headers bounded before it sees a token"},
+	{"golang.org/x/crypto", "storage/encrypt", "secretbox, which the standard library has not"},
 	{"golang.org/x/time", "internal/flow", "rates"},
 }
 

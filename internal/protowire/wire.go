@@ -144,3 +144,18 @@ func AppendBytes[V []byte | string](dst []byte, v V) []byte {
 
 // SizeVarint returns the number of bytes that AppendVarint adds: 1 to 10.
 func SizeVarint(v uint64) int { return protowire.SizeVarint(v) }
+
+// Each calls with each field of a message, in order, until one call returns an error, which it returns.
+func Each(message []byte, with func(f Field) error) error {
+	for len(message) > 0 {
+		f, rest, err := Next(message)
+		if err == nil {
+			err = with(f)
+		}
+		if err != nil {
+			return err
+		}
+		message = rest
+	}
+	return nil
+}

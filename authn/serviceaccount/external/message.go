@@ -10,21 +10,6 @@ import (
 	"github.com/kindwright/kindwright/internal/protowire"
 )
 
-// fields calls with each field of a message.
-func fields(message []byte, with func(f protowire.Field) error) error {
-	for len(message) > 0 {
-		f, rest, err := protowire.Next(message)
-		if err == nil {
-			err = with(f)
-		}
-		if err != nil {
-			return err
-		}
-		message = rest
-	}
-	return nil
-}
-
 // signRequest is a SignJWTRequest.
 func signRequest(claims string) []byte {
 	return protowire.AppendBytes(protowire.AppendKey(nil, 1, protowire.Bytes), claims)
@@ -32,7 +17,7 @@ func signRequest(claims string) []byte {
 
 // readSigned reads a SignJWTResponse.
 func readSigned(message []byte) (header, signature string, err error) {
-	err = fields(message, func(f protowire.Field) error {
+	err = protowire.Each(message, func(f protowire.Field) error {
 		switch {
 		case f.Type != protowire.Bytes:
 		case f.Number == 1:
@@ -58,7 +43,7 @@ const (
 )
 
 func readPublished(message []byte) (p published, err error) {
-	err = fields(message, func(f protowire.Field) error {
+	err = protowire.Each(message, func(f protowire.Field) error {
 		switch {
 		case f.Number == 1 && f.Type == protowire.Bytes:
 			k, err := readKey(f.Bytes)
@@ -85,7 +70,7 @@ func readPublished(message []byte) (p published, err error) {
 
 func readKey(message []byte) (k serviceaccount.PublicKey, err error) {
 	var der []byte
-	err = fields(message, func(f protowire.Field) error {
+	err = protowire.Each(message, func(f protowire.Field) error {
 		switch {
 		case f.Number == 1 && f.Type == protowire.Bytes:
 			k.ID = string(f.Bytes)
@@ -108,7 +93,7 @@ func readKey(message []byte) (k serviceaccount.PublicKey, err error) {
 
 // readLongest reads a MetadataResponse.
 func readLongest(message []byte) (longest time.Duration, err error) {
-	err = fields(message, func(f protowire.Field) error {
+	err = protowire.Each(message, func(f protowire.Field) error {
 		if f.Number == 1 && f.Type == protowire.Varint {
 			longest = time.Duration(min(f.Value, 1<<32)) * time.Second //nolint:gosec // bounded
 		}

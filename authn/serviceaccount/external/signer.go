@@ -58,7 +58,7 @@ func Open(ctx context.Context, socket string, failed func(error)) (*Signer, erro
 		next, err = s.fetch(ctx)
 	}
 	if err != nil {
-		s.caller.client.CloseIdleConnections()
+		s.caller.client.Close()
 		return nil, err
 	}
 	ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -111,7 +111,7 @@ func (s *Signer) knows(header string) bool {
 func (s *Signer) Close() {
 	s.stop()
 	s.ended.Wait()
-	s.caller.client.CloseIdleConnections()
+	s.caller.client.Close()
 }
 
 // follow fetches the keys until ctx ends.

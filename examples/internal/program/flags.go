@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
+	"github.com/kindwright/kindwright/internal/encryptionflags"
 	"github.com/kindwright/kindwright/kinds"
 )
 
@@ -42,7 +43,9 @@ type flags struct {
 	eventTTL      time.Duration
 	backup        bool
 
-	audit    auditflags.Flags
+	audit      auditflags.Flags
+	encryption encryptionflags.Flags
+
 	authn    authnflags.Flags
 	accounts authnflags.ServiceAccounts
 	features texts
@@ -90,6 +93,7 @@ func parseFlags(args []string, out io.Writer, store Store) (*flags, error) {
 	f.authn.Add(set)
 	f.accounts.Add(set)
 	f.audit.Add(set)
+	f.encryption.Add(set)
 	store.AddFlags(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")
 	set.BoolVar(&f.backup, "serve-backup", false, "serve a copy of the store at /debug/backup; it has all data, secrets included")
@@ -142,6 +146,7 @@ func (f *flags) check() error {
 	problems = append(problems, f.authn.Check()...)
 	problems = append(problems, f.accounts.Check()...)
 	problems = append(problems, f.audit.Check()...)
+	problems = append(problems, f.encryption.Check()...)
 	if f.verbosity < 0 {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))
 	}

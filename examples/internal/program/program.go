@@ -105,6 +105,9 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := f.encryption.CheckFile(); err != nil {
+		return err
+	}
 	if done, err := f.store.Instead(ctx, f.dataDir, out); done || err != nil {
 		return err
 	}
@@ -121,7 +124,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	db, err := f.store.Open(ctx, f.dataDir, log)
+	db, checks, err := openStore(ctx, f, log)
 	if err != nil {
 		return err
 	}
@@ -152,6 +155,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
 		kindwright.CheckHealth(given.signed.Health()),
+		kindwright.CheckHealth(health.Health|health.Ready, checks...),
 		kindwright.Before("body", f.accounts.Documents(given.accounts, log, f.listen)),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
 		kindwright.Debug{Backup: f.backup},
@@ -174,6 +178,19 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		}),
 	)
 	return errors.Join(err, unannounced)
+}
+
+// openStore opens the store, encrypted as the flags say.
+func openStore(ctx context.Context, f *flags, log logr.Logger) (storage.Backend, []health.Check, error) {
+	db, err := f.store.Open(ctx, f.dataDir, log)
+	if err != nil {
+		return nil, nil, err
+	}
+	encrypted, checks, err := f.encryption.Wrap(db, log)
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return encrypted, checks, nil
 }
 
 // served returns the kinds. Roles are served when they count, service accounts when they have tokens,

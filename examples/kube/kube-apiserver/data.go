@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/storage"
@@ -48,6 +49,22 @@ func checkPrefix(prefix string) error {
 // unless they differ only in slashes at their ends. etcd does not distinguish those either.
 func fileName(prefix string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(strings.Trim(prefix, "/"), "%", "%25"), "/", "%2F")
+}
+
+// openEncrypted opens the store, encrypted as the flags say.
+func (o *options) openEncrypted(ctx context.Context, log logr.Logger) (storage.Backend, []health.Check, string, error) {
+	if err := o.encryption.CheckFile(); err != nil { // before anything is made
+		return nil, nil, "", err
+	}
+	db, where, err := o.openStore(ctx, log)
+	if err != nil {
+		return nil, nil, "", err
+	}
+	encrypted, checks, err := o.encryption.Wrap(db, log)
+	if err != nil {
+		return nil, nil, "", errors.Join(err, db.Close())
+	}
+	return encrypted, checks, where, nil
 }
 
 // openStore opens the store that the flags name, and says where it is.

@@ -43,7 +43,7 @@ func inertFlags() map[string]string {
 	return map[string]string{
 		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving emulation-forward-compatible
 			enable-logs-handler enable-priority-and-fairness
-			encryption-provider-config-automatic-reload log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
+			log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			runtime-config-emulation-forward-compatible watch-cache`,
 		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
@@ -53,7 +53,7 @@ func inertFlags() map[string]string {
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest
 			debug-socket-path egress-selector-config-file
-			encryption-provider-config endpoint-reconciler-type external-hostname kubelet-certificate-authority
+			endpoint-reconciler-type external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,

@@ -100,7 +100,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, auditflags.Close(sinks)) }()
-	db, where, err := o.openStore(ctx, log)
+	db, checks, where, err := o.openEncrypted(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		kindwright.Audit(policy, sinks...),
 		kindwright.Admit(o.plugins()...),
 		healthChecks(certificate),
+		kindwright.CheckHealth(health.Health|health.Ready, checks...),
 	)...)
 	if err != nil {
 		return err

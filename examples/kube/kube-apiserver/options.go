@@ -19,6 +19,7 @@ import (
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
+	"github.com/kindwright/kindwright/internal/encryptionflags"
 )
 
 // options holds the parsed command line.
@@ -84,6 +85,7 @@ type options struct {
 	maxObject        int
 	features         gates
 	audit            auditflags.Flags
+	encryption       encryptionflags.Flags
 	libraryGates     []string       // --feature-gates that the library knows
 	libraryVersions  []string       // --runtime-config without what is not served here
 	all              *pflag.FlagSet // the command line
@@ -150,6 +152,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	o.audit.Add(own)
+	o.encryption.Add(own)
 	o.authorization.Add(own, modes()...)
 	o.authorization.Given(f.Changed)
 	o.tokenWebhook.Add(own)
@@ -222,6 +225,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkGates()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.audit.Check()...)
+	problems = append(problems, o.encryption.Check()...)
 	problems = append(problems, o.authn.Check()...)
 	problems = append(problems, o.accounts.Check()...)
 	if o.maxObject < 1<<10 || o.maxObject > 64<<20 {

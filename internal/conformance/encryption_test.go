@@ -1,0 +1,100 @@
+package conformance
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/encrypt"
+)
+
+// onEncrypted is onEach over a store whose widgets are encrypted. inner is that store as it is.
+func onEncrypted(t *testing.T, test func(s *server, e *encrypt.Backend)) {
+	t.Helper()
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		t.Helper()
+		var e *encrypt.Backend
+		s := start(t, func() storage.Backend {
+			var err error
+			e, err = encrypt.New(open(), widgetRule("first"))
+			require.NoError(t, err)
+			return e
+		})
+		test(s, e)
+	})
+}
+
+// widgetRule encrypts widgets with the first of the named keys.
+func widgetRule(names ...string) []encrypt.Rule {
+	var keys []encrypt.Key
+	for _, name := range names {
+		keys = append(keys, encrypt.Key{Name: name, Secret: bytes.Repeat([]byte(name[:1]), 32)})
+	}
+	return []encrypt.Rule{{Resources: []string{"widgets.shop.example.com"}, Providers: []encrypt.Provider{encrypt.AESGCM(keys...)}}}
+}
+
+// storedWith returns the prefix of the stored form of each widget.
+func storedWith(t *testing.T, e *encrypt.Backend) (out []string) {
+	t.Helper()
+	page, err := e.Unwrap().List(t.Context(), storage.ListRequest{Limit: 1000})
+	require.NoError(t, err)
+	for _, r := range page.Records {
+		if strings.Contains(r.Key, "widgets") && strings.HasPrefix(r.Key, storage.ObjectRoot) {
+			require.NotContains(t, string(r.Value), "color")
+			prefix := strings.SplitN(string(r.Value), ":", 6)
+			require.Len(t, prefix, 6, "%q", r.Value)
+			out = append(out, prefix[4])
+		}
+	}
+	return out
+}
+
+// A write that changes nothing stores an object with the new key after a rotation, and does nothing
+// otherwise.
+func TestENC_02_AnUpdateWithoutAChangeTakesTheNewKey(t *testing.T) {
+	onEncrypted(t, func(s *server, e *encrypt.Backend) {
+		s.widgets(3)
+		require.Equal(s.t, []string{"first", "first", "first"}, storedWith(s.t, e))
+		one := widgetPath + "/w001"
+		before := s.get(one).is(200)
+		require.Equal(s.t, before.version(), s.do("PUT", one, string(before.body)).is(200).version(), "nothing changed")
+
+		require.NoError(s.t, e.Use(widgetRule("second", "first")))
+		events := s.watch(widgetPath + "?watch=1&resourceVersion=" + s.get(widgetPath).version())
+		after := s.do("PUT", one, string(before.body)).is(200)
+		require.NotEqual(s.t, before.version(), after.version())
+		require.Equal(s.t, after.version(), events.expect("MODIFIED", "w001").version())
+		require.Equal(s.t, []string{"first", "second", "first"}, storedWith(s.t, e))
+		require.Equal(s.t, after.version(), s.do("PUT", one, string(after.body)).is(200).version(), "it has the new key")
+		s.patch(widgetPath+"/w000", `{}`)
+		s.patch(widgetPath+"/w002", `{"metadata":{"labels":{"a":null}}}`)
+		require.Equal(s.t, []string{"second", "second", "second"}, storedWith(s.t, e))
+		require.NoError(s.t, e.Use(widgetRule("second")))
+		require.Len(s.t, s.get(widgetPath).is(200).items(), 3)
+	})
+}
+
+// Objects whose key is missing are left out and named, and can be deleted by those who may; the others
+// of the kind, and all other kinds, go on.
+func TestENC_05_AnObjectThatWasMovedIsLeftOut(t *testing.T) {
+	onEncrypted(t, func(s *server, e *encrypt.Backend) {
+		s.widgets(3)
+		inner := e.Unwrap()
+		key := func(name string) string { return storage.ObjectKey("shop.example.com/widgets", "default", name) }
+		r, err := inner.Get(s.t.Context(), key("w000"))
+		require.NoError(s.t, err)
+		_, err = inner.Commit(s.t.Context(), []storage.Op{storage.Put(key("w001"), r.Value, storage.Any)})
+		require.NoError(s.t, err)
+		list := s.get(widgetPath).is(200)
+		require.Equal(s.t, []string{"w000", "w002"}, list.names())
+		require.Contains(s.t, list.header.Get("Warning"), "default/w001")
+		s.get(widgetPath+"/w001").refused(500, "StorageReadError", "cannot be read")
+		s.patch(widgetPath+"/w002", `{"metadata":{"labels":{"a":"b"}}}`)
+		s.namespace("another")
+		s.do("DELETE", widgetPath+"/w001"+despite, "").is(200)
+		s.get(widgetPath + "/w001").is(404)
+	})
+}

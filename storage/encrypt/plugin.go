@@ -1,0 +1,298 @@
+package encrypt
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/memo"
+	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/internal/unary"
+	"github.com/kindwright/kindwright/storage"
+)
+
+// The times of a plugin, as in Kubernetes.
+const (
+	probeEvery      = time.Minute      // while it is well
+	probeAgain      = 10 * time.Second // while it is not
+	checkEvery      = 20 * time.Second // at most so often for health checks
+	checkAgain      = 3 * time.Second
+	seedMaxTTL      = 3 * time.Minute // for writes, since the plugin was well
+	openedTTL       = 24 * time.Hour
+	failedTTL       = time.Second // how long a failure to decrypt stands for the next ones
+	maxOpened       = 4096
+	maxShownProblem = 200
+)
+
+// Plugin is a key management service in use. It encrypts a seed when it opens, and again when the
+// service changes its key; keys for values are derived from the seed. So the service is asked once a
+// minute how it is, and once for each seed of another server. While it is down, what is known can be
+// read; writes end after three minutes.
+//
+// All methods are safe for concurrent use.
+type Plugin struct {
+	name    string
+	service Service
+	failed  func(error)
+
+	state  atomic.Pointer[state]
+	opened *memo.Cache[[sha256.Size]byte, opened]
+
+	asking    sync.Mutex // held during a question for a data key; guards the next two
+	down      error      // why the last question had no answer
+	downUntil time.Time
+
+	probing sync.Mutex // held during a probe; guards the rest
+	version string     // that of the first answer
+	last    error
+	lastAt  time.Time
+
+	stop  context.CancelFunc
+	ended sync.WaitGroup
+}
+
+// state is what values are encrypted with.
+type state struct {
+	keyID string
+	seed  seed
+	tail  []byte // of envelopes
+	until time.Time
+}
+
+// opened is a data key that the service has decrypted, or why not.
+type opened struct {
+	seed seed
+	key  *gcm // if there is no seed
+	err  error
+}
+
+// OpenPlugin asks a service for the first time and begins to follow it. A service that does not answer
+// is no error: writes fail until it does. The name is that of the provider, and values have it. failed,
+// which may be nil, hears of probes that fail.
+func OpenPlugin(ctx context.Context, name string, service Service, failed func(error)) *Plugin {
+	if failed == nil {
+		failed = func(error) {}
+	}
+	p := &Plugin{name: name, service: service, failed: failed, opened: memo.New[[sha256.Size]byte, opened](maxOpened)}
+	err := p.Check(ctx)
+	ctx, p.stop = context.WithCancel(context.WithoutCancel(ctx))
+	p.ended.Go(func() { p.follow(ctx, err) })
+	return p
+}
+
+// Close ends the probes. What is known can still be read and written.
+func (p *Plugin) Close() {
+	p.stop()
+	p.ended.Wait()
+	if c, ok := p.service.(interface{ Close() }); ok {
+		c.Close()
+	}
+}
+
+// follow probes the service until ctx ends.
+func (p *Plugin) follow(ctx context.Context, err error) {
+	for {
+		wait := probeEvery
+		if err != nil {
+			p.failed(err)
+			wait = probeAgain
+		}
+		if pause.For(ctx, wait) != nil {
+			return
+		}
+		p.probing.Lock()
+		err = p.probe(ctx)
+		p.probing.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// Check returns why the service cannot be used, or nil. It asks, unless it did a moment ago.
+func (p *Plugin) Check(ctx context.Context) error {
+	p.probing.Lock()
+	defer p.probing.Unlock()
+	fresh := checkEvery
+	if p.last != nil {
+		fresh = checkAgain
+	}
+	if !p.lastAt.IsZero() && time.Since(p.lastAt) < fresh {
+		return p.last
+	}
+	return p.probe(ctx)
+}
+
+// probe asks the service how it is and changes the seed if its key has changed. The caller holds
+// probing.
+func (p *Plugin) probe(ctx context.Context) error {
+	err := p.refresh(ctx)
+	if err != nil {
+		err = fmt.Errorf("KMS plugin %q: %w", p.name, err)
+	}
+	p.last, p.lastAt = err, time.Now()
+	return err
+}
+
+func (p *Plugin) refresh(ctx context.Context) error {
+	until := time.Now().Add(seedMaxTTL)
+	st, err := p.service.Status(ctx)
+	if err != nil {
+		return fmt.Errorf("Status: %w", err)
+	}
+	if st.Healthz != "ok" {
+		return fmt.Errorf("Status: healthz is %q, and must be ok", clip.Text(st.Healthz, maxShownProblem))
+	}
+	if st.Version != "v2" && st.Version != "v2beta1" {
+		return fmt.Errorf("Status: version is %q, and must be v2", clip.Text(st.Version, maxShownProblem))
+	}
+	if p.version == "" {
+		p.version = st.Version
+	}
+	if p.version != st.Version {
+		return fmt.Errorf("Status: version was %s and is %s now; it must not change while the server runs", p.version, st.Version)
+	}
+	if st.KeyID == "" || len(st.KeyID) > maxKeyID {
+		return fmt.Errorf("Status: key_id has %d bytes, and must have 1 to %d", len(st.KeyID), maxKeyID)
+	}
+	if now := p.state.Load(); now != nil && now.keyID == st.KeyID {
+		next := *now
+		next.until = until
+		p.state.Store(&next)
+		return nil
+	}
+	return p.newSeed(ctx, st.KeyID, until)
+}
+
+// newSeed has a new seed encrypted. If that fails, the one before stays until its time is over.
+func (p *Plugin) newSeed(ctx context.Context, keyID string, until time.Time) error {
+	secret := random(nil, seedBytes)
+	key, err := p.service.Encrypt(ctx, rand.Text(), secret)
+	if err != nil {
+		return fmt.Errorf("Encrypt: %w", err)
+	}
+	e := envelope{keyID: key.KeyID, source: key.Ciphertext, annotations: key.Annotations, sourceType: sourceSeed}
+	if err := e.checkSource(); err != nil {
+		return fmt.Errorf("Encrypt: %w", err)
+	}
+	if key.KeyID != keyID {
+		return errors.New("Encrypt: its key_id differs from that of Status; both must name the same key")
+	}
+	p.state.Store(&state{keyID: keyID, seed: secret, tail: e.appendTail(nil), until: until})
+	return nil
+}
+
+func (p *Plugin) size(n int) int {
+	size := seed(nil).size(n) + 16
+	if st := p.state.Load(); st != nil {
+		size += len(st.tail)
+	}
+	return size
+}
+
+func (p *Plugin) seal(dst, plain, place []byte) ([]byte, error) {
+	st := p.state.Load()
+	switch {
+	case st == nil:
+		return nil, fmt.Errorf("%w: the KMS plugin %q has not answered yet", storage.ErrUnavailable, p.name)
+	case time.Now().After(st.until):
+		return nil, fmt.Errorf("%w: the KMS plugin %q has not answered for %v", storage.ErrUnavailable, p.name, seedMaxTTL)
+	}
+	dst = protowire.AppendKey(dst, 1, protowire.Bytes)
+	dst = protowire.AppendVarint(dst, uint64(st.seed.size(len(plain)))) //nolint:gosec // it is positive
+	dst, err := st.seed.seal(dst, plain, place)
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, st.tail...), nil
+}
+
+func (p *Plugin) open(ctx context.Context, sealed, place []byte) (plain []byte, stale bool, err error) {
+	e, err := parseEnvelope(sealed)
+	if err != nil {
+		return nil, false, err
+	}
+	st := p.state.Load()
+	stale = st != nil && (e.keyID != st.keyID || e.sourceType != sourceSeed)
+	key := opened{}
+	if st != nil && string(e.tail) == string(st.tail) {
+		key.seed = st.seed
+	} else {
+		key = p.dataKey(ctx, &e)
+	}
+	switch {
+	case key.err != nil:
+		return nil, false, key.err
+	case key.seed != nil:
+		plain, err = key.seed.open(ctx, e.data, place)
+	default:
+		plain, _, err = key.key.open(ctx, e.data, place)
+	}
+	return plain, stale, err
+}
+
+func (p *Plugin) outdated(sealed []byte) bool {
+	e, err := parseEnvelope(sealed)
+	st := p.state.Load()
+	return err != nil || st != nil && (e.keyID != st.keyID || e.sourceType != sourceSeed)
+}
+
+// dataKey returns the key of an envelope. It asks the service if nobody did before. One question is
+// under way at a time, so a service that is down makes nobody wait for the failures of others.
+func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
+	id := sha256.Sum256(e.tail)
+	if known, ok := p.opened.Get(id); ok {
+		return known
+	}
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	if known, ok := p.opened.Get(id); ok {
+		return known
+	}
+	if time.Now().Before(p.downUntil) {
+		return opened{err: p.down}
+	}
+	key := p.ask(ctx, e)
+	switch {
+	case key.err == nil:
+		p.opened.Put(id, key, openedTTL)
+	case ctx.Err() != nil: // another caller has more time
+	case answered(key.err):
+		p.opened.Put(id, key, failedTTL)
+	default:
+		p.down, p.downUntil = key.err, time.Now().Add(failedTTL)
+	}
+	return key
+}
+
+// answered reports whether a failure is about one key, and not about the service.
+func answered(err error) bool {
+	_, ok := errors.AsType[*unary.StatusError](err)
+	return ok || !errors.Is(err, storage.ErrUnavailable)
+}
+
+func (p *Plugin) ask(ctx context.Context, e *envelope) (key opened) {
+	plain, err := p.service.Decrypt(ctx, rand.Text(), DataKey{e.source, e.keyID, e.annotations})
+	if err != nil {
+		key.err = fmt.Errorf("%w: Decrypt: %w", storage.ErrUnavailable, err)
+		return key
+	}
+	if e.sourceType == sourceSeed {
+		key.seed, err = newSeed(plain)
+	} else if aead, failed := newGCM(plain); failed == nil {
+		key.key = &gcm{aead}
+	} else {
+		err = failed
+	}
+	if err != nil {
+		key.err = fmt.Errorf("Decrypt: %w", err)
+	}
+	return key
+}
