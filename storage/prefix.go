@@ -18,7 +18,22 @@ import (
 // it, while calls in progress finish. The owner of b closes b.
 func Prefix(b Backend, tenant string) Backend {
 	life, end := context.WithCancel(context.Background())
-	return &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
+	v := &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
+	if below, ok := As[Recoder](b); ok {
+		return &recodingView{v, below}
+	}
+	return v
+}
+
+// recodingView is a view of a backend that stores values in several forms.
+type recodingView struct {
+	*view
+	below Recoder
+}
+
+// Outdated asks about the tenant's key.
+func (v *recodingView) Outdated(ctx context.Context, key string, rev Revision) (bool, error) {
+	return v.below.Outdated(ctx, v.tenant+key, rev)
 }
 
 // view is a backend that shows one tenant's keys.
@@ -32,7 +47,7 @@ type view struct {
 var (
 	_ Unwrapper = (*view)(nil)
 	_ Placer    = (*view)(nil)
-	_ Recoder   = (*view)(nil)
+	_ Recoder   = (*recodingView)(nil)
 )
 
 func (v *view) Unwrap() Backend { return v.backend }
@@ -43,14 +58,6 @@ func (v *view) Place(key string) string {
 		return below.Place(v.tenant + key)
 	}
 	return v.tenant + key
-}
-
-// Outdated asks the backend about the tenant's key.
-func (v *view) Outdated(ctx context.Context, key string, rev Revision) (bool, error) {
-	if below, ok := As[Recoder](v.backend); ok {
-		return below.Outdated(ctx, v.tenant+key, rev)
-	}
-	return false, nil
 }
 
 func (v *view) Limits() Limits { return v.backend.Limits() }

@@ -2,8 +2,12 @@ package conformance
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -96,5 +100,82 @@ func TestENC_05_AnObjectThatWasMovedIsLeftOut(t *testing.T) {
 		s.namespace("another")
 		s.do("DELETE", widgetPath+"/w001"+despite, "").is(200)
 		s.get(widgetPath + "/w001").is(404)
+	})
+}
+
+// vault is a key management service in the process.
+type vault struct {
+	mu   sync.Mutex
+	down bool
+}
+
+var errAway = errors.New("the service is away")
+
+func (v *vault) away(down bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.down = down
+}
+
+func (v *vault) err() error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.down {
+		return errAway
+	}
+	return nil
+}
+
+func (v *vault) Status(context.Context) (encrypt.Status, error) {
+	return encrypt.Status{Version: "v2", Healthz: "ok", KeyID: "1"}, v.err()
+}
+
+func (v *vault) Encrypt(_ context.Context, _ string, plain []byte) (encrypt.DataKey, error) {
+	return encrypt.DataKey{Ciphertext: plain, KeyID: "1"}, v.err()
+}
+
+func (v *vault) Decrypt(_ context.Context, _ string, key encrypt.DataKey) ([]byte, error) {
+	return key.Ciphertext, v.err()
+}
+
+// While a key management service is away, a server that knows its seed reads, and one that begins
+// serves all but what it does not know. That comes when the service is back, and watchers are told.
+func TestENC_04_AServerStartsWithoutItsPlugin(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		t.Helper()
+		service := &vault{}
+		begin := func() (*server, *encrypt.Plugin) {
+			plugin := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+			return start(t, func() storage.Backend {
+				e, err := encrypt.New(open(), []encrypt.Rule{{Resources: []string{"widgets.shop.example.com"}, Providers: []encrypt.Provider{encrypt.KMS(plugin)}}})
+				require.NoError(t, err)
+				return e
+			}), plugin
+		}
+		s, plugin := begin()
+		s.widgets(2)
+		service.away(true)
+		time.Sleep(10 * time.Minute)
+		require.Len(t, s.get(widgetPath).is(200).items(), 2)
+		s.do("POST", widgetPath, widgetJSON("late", "", "red", 1)).is(503)
+		s.namespace("another")
+		s.stop()
+		plugin.Close()
+
+		s, plugin = begin()
+		defer plugin.Close()
+		list := s.get(widgetPath).is(200)
+		require.Empty(t, list.items())
+		require.Contains(t, list.header.Get("Warning"), "2 of the widgets.shop.example.com cannot be read")
+		s.namespace("third")
+		events := s.watch(widgetPath + "?watch=1&resourceVersion=" + list.version())
+		service.away(false)
+		time.Sleep(20 * time.Second)
+		events.expect("ADDED", "w000")
+		events.expect("ADDED", "w001")
+		list = s.get(widgetPath).is(200)
+		require.Equal(t, []string{"w000", "w001"}, list.names())
+		require.Empty(t, list.header.Get("Warning"))
+		s.do("POST", widgetPath, widgetJSON("late", "", "red", 1)).is(201)
 	})
 }

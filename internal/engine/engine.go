@@ -204,6 +204,9 @@ func (e *Engine) Start(ctx context.Context) error {
 		e.follow(ctx, s)
 	}
 	e.running.Go(func() { e.leader.While(ctx, e.migrate) })
+	if _, ok := storage.As[storage.Recoder](e.cfg.Store); ok {
+		e.running.Go(func() { e.recover(ctx) })
+	}
 	return e.dispatcher.AwaitLive(ctx) // a started engine is ready
 }
 
