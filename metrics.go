@@ -78,7 +78,7 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 	return m
 }
 
-// collectFrom registers the metrics of the authenticators, authorizers or definitions that have some.
+// collectFrom registers the metrics of the authenticators, authorizers, definitions or stores that have some.
 func collectFrom[T any](m *meters, parts []T) {
 	for _, p := range parts {
 		if c, ok := any(p).(interface{ CollectMetrics(r *internal.Registry) }); ok {

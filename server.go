@@ -248,6 +248,7 @@ func (s *Server) buildAccess() error {
 	collectFrom(s.meters, s.cfg.authenticators)
 	collectFrom(s.meters, s.cfg.authorizers)
 	collectFrom(s.meters, s.cfg.definitions)
+	collectFrom(s.meters, []storage.Backend{s.backend})
 	return nil
 }
 

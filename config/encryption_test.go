@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/config"
+	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/encrypt"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -165,6 +166,17 @@ func TestENC_06_AFileIsFollowed(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.NoError(t, e.Check(t.Context()))
 		require.Equal(t, "value", get(t, e))
+		var registry metrics.Registry
+		e.CollectMetrics(&registry)
+		reloads := map[string]float64{}
+		for f := range registry.Families() {
+			if f.Name == "apiserver_encryption_config_controller_automatic_reloads_total" {
+				for _, s := range f.Samples {
+					reloads[s.Labels[len(s.Labels)-1]] = s.Value
+				}
+			}
+		}
+		require.Equal(t, map[string]float64{"success": 2, "failure": 1}, reloads)
 		write("bad")
 		time.Sleep(3 * time.Second)
 		require.Error(t, e.Check(t.Context()))

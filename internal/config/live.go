@@ -112,6 +112,9 @@ func (l *Live[T]) load(path string) error {
 		return nil
 	}
 	value, err := l.read(data)
+	if err != nil && hash == failed && err.Error() == why.Error() {
+		return why // which was counted
+	}
 	if err != nil {
 		return l.bad(hash, err)
 	}
