@@ -327,6 +327,9 @@ func (t timedAuthenticator) IdentityHeaders() (names, prefixes []string) {
 	return authn.IdentityHeaders(t.Authenticator)
 }
 
+// HeaderRevision returns that of the authenticator.
+func (t timedAuthenticator) HeaderRevision() uint64 { return authn.HeaderRevision(t.Authenticator) }
+
 // Authenticate asks the authenticator.
 func (t timedAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	x := request.ExchangeFrom(r.Context())

@@ -64,6 +64,14 @@ func (list union) IdentityHeaders() (names, prefixes []string) {
 	return names, prefixes
 }
 
+// HeaderRevision changes with those of the members.
+func (list union) HeaderRevision() (sum uint64) {
+	for _, a := range list {
+		sum += HeaderRevision(a)
+	}
+	return sum
+}
+
 func (list union) Authenticate(r *http.Request) (User, bool, error) {
 	var errs []error
 	for _, a := range list {
@@ -91,6 +99,9 @@ type each struct{ all Authenticator }
 
 // IdentityHeaders returns those of the authenticator that is asked.
 func (e each) IdentityHeaders() (names, prefixes []string) { return IdentityHeaders(e.all) }
+
+// HeaderRevision returns that of the authenticator that is asked.
+func (e each) HeaderRevision() uint64 { return HeaderRevision(e.all) }
 
 func (e each) Authenticate(r *http.Request) (User, bool, error) {
 	certificate := r.TLS != nil && len(r.TLS.PeerCertificates) > 0

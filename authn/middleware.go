@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -43,7 +44,7 @@ func WithImpersonation() Option { return func(m *middleware) { m.impersonation =
 
 type middleware struct {
 	authenticator Authenticator
-	secrets       *secrets
+	known         atomic.Pointer[secrets] // of the header fields of now
 	impersonation bool
 	log           logr.Logger
 	refuse        func(http.ResponseWriter, *http.Request, meta.Status)
@@ -67,7 +68,8 @@ type middleware struct {
 // modify the header fields: they are a copy only if some were removed.
 // Source: AUTHN-20, AUTHN-23.
 func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler {
-	m := &middleware{authenticator: a, secrets: newSecrets(a), log: logr.Discard(), refuse: WriteStatus, put: WithUser}
+	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
+	m.known.Store(newSecrets(a))
 	for _, o := range opts {
 		o(m)
 	}
@@ -79,7 +81,7 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 				m.refuse(w, r, unauthorized())
 				return
 			}
-			header, impersonates := m.secrets.without(r.Header)
+			header, impersonates := m.secrets().without(r.Header)
 			if impersonates && !m.impersonation {
 				m.log.V(1).Info("request rejected: impersonation is not supported", "user", u.Name)
 				m.refuse(w, r, failure(http.StatusForbidden, meta.ReasonForbidden, "forbidden: impersonation is not supported by this server"))
@@ -95,6 +97,16 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 			next.ServeHTTP(w, r)
 		})
 	}
+}
+
+// secrets returns the header fields that handlers must not see now.
+func (m *middleware) secrets() *secrets {
+	s := m.known.Load()
+	if HeaderRevision(m.authenticator) != s.revision {
+		s = newSecrets(m.authenticator)
+		m.known.Store(s)
+	}
+	return s
 }
 
 // Identify returns the user of a request as [Middleware] does, whose name is never empty, or the
@@ -143,6 +155,21 @@ func IdentityHeaders(a Authenticator) (names, prefixes []string) {
 	return nil, nil
 }
 
+// HeaderChanger is an optional method set of a [HeaderOwner] whose fields change while it is in use.
+// HeaderRevision is cheap, and returns a greater number after each change. An authenticator that wraps
+// another one should have the method too, and return [HeaderRevision] of the other.
+type HeaderChanger interface {
+	HeaderRevision() uint64
+}
+
+// HeaderRevision returns the revision of an authenticator's header fields, 0 if they never change.
+func HeaderRevision(a Authenticator) uint64 {
+	if changer, ok := a.(HeaderChanger); ok {
+		return changer.HeaderRevision()
+	}
+	return 0
+}
+
 const (
 	impersonatePrefix = "impersonate-"
 	subprotocolField  = "sec-websocket-protocol"
@@ -152,11 +179,12 @@ const (
 type secrets struct {
 	names, prefixes []string
 	initials        [256]bool // how they begin
+	revision        uint64    // see HeaderChanger
 }
 
 func newSecrets(a Authenticator) *secrets {
+	s := &secrets{revision: HeaderRevision(a)} // before the fields: a change between the two is seen again
 	names, prefixes := IdentityHeaders(a)
-	s := &secrets{}
 	for _, name := range append(names, "Authorization") {
 		s.names = append(s.names, spelling(name))
 	}

@@ -162,24 +162,35 @@ func first(h http.Header, names []string) (string, error) {
 	return "", nil
 }
 
+// extra returns the further facts. Fields are read in the order of their names, so that two spellings
+// of a key give the same list each time.
 func (a *Authenticator) extra(h http.Header) (map[string][]string, error) {
-	var out map[string][]string
-	for name, values := range h {
-		for _, prefix := range a.cfg.ExtraPrefixes {
-			rest, is := strings.CutPrefix(http.CanonicalHeaderKey(name), prefix)
-			if !is {
-				continue
-			}
-			key, err := url.PathUnescape(strings.ToLower(rest))
-			if err != nil || key == "" {
-				return nil, errors.New("front proxy: an extra key cannot be decoded")
-			}
-			if out == nil {
-				out = map[string][]string{}
-			}
-			out[key] = append(out[key], values...)
-			break
+	if len(a.cfg.ExtraPrefixes) == 0 {
+		return nil, nil
+	}
+	var names []string
+	for name := range h {
+		if a.isExtra(name) {
+			names = append(names, name)
 		}
 	}
+	if names == nil {
+		return nil, nil
+	}
+	slices.Sort(names)
+	out := map[string][]string{}
+	for _, name := range names {
+		i := slices.IndexFunc(a.cfg.ExtraPrefixes, func(prefix string) bool { return strings.HasPrefix(http.CanonicalHeaderKey(name), prefix) })
+		key, err := url.PathUnescape(http.CanonicalHeaderKey(name)[len(a.cfg.ExtraPrefixes[i]):])
+		if err != nil || key == "" {
+			return nil, errors.New("front proxy: an extra key cannot be decoded")
+		}
+		key = strings.ToLower(key) // also what was encoded
+		out[key] = append(out[key], h[name]...)
+	}
 	return out, nil
+}
+
+func (a *Authenticator) isExtra(name string) bool {
+	return slices.ContainsFunc(a.cfg.ExtraPrefixes, func(prefix string) bool { return strings.HasPrefix(http.CanonicalHeaderKey(name), prefix) })
 }

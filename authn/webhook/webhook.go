@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -44,6 +43,10 @@ type Options struct {
 	// CacheTTL is how long answers are remembered. Zero remembers none.
 	CacheTTL time.Duration
 
+	// RejectionTTL is how long an answer is remembered that rejects a token and says why. Such an
+	// answer may come of a failure behind the webhook. Zero remembers none.
+	RejectionTTL time.Duration
+
 	// Audiences are those of this server. A webhook that does not support audiences accepts tokens
 	// for them. If there are any, a token must be meant for one of them.
 	Audiences []string
@@ -64,8 +67,7 @@ type Webhook struct {
 
 	known, unknown *memo.Cache[digest, verdict] // apart: unknown tokens must not push out the known ones
 
-	mu      sync.Mutex
-	flights map[digest]*flight // guarded by mu
+	flights *memo.Flights[digest, verdict]
 }
 
 var _ authn.Authenticator = (*Webhook)(nil)
@@ -77,12 +79,6 @@ type verdict struct {
 	user authn.User
 	ok   bool
 	err  error // the webhook failed, or says why it rejects the token
-}
-
-// flight is a question that is being asked.
-type flight struct {
-	done    chan struct{}
-	verdict verdict // valid when done is closed
 }
 
 // The bounds of what is remembered: answers of each kind, and bytes of an answer.
@@ -104,11 +100,11 @@ func New(to Connection, o Options) (*Webhook, error) {
 	if o.Version != "v1" && o.Version != "v1beta1" {
 		problems = append(problems, fmt.Errorf("unsupported authentication webhook version %q, supported versions are %q, %q", o.Version, "v1", "v1beta1"))
 	}
-	if o.CacheTTL < 0 || o.Timeout < 0 {
+	if o.CacheTTL < 0 || o.RejectionTTL < 0 || o.Timeout < 0 {
 		problems = append(problems, errors.New("times must not be negative"))
 	}
 	w := &Webhook{
-		to: to.WithClient(), options: o, flights: map[digest]*flight{},
+		to: to.WithClient(), options: o, flights: memo.NewFlights[digest, verdict](maxFlights),
 		known: memo.New[digest, verdict](maxAnswers), unknown: memo.New[digest, verdict](maxAnswers),
 	}
 	_, err := rand.Read(w.key[:])
@@ -156,35 +152,14 @@ func (w *Webhook) digest(token string, audiences []string) (out digest) {
 	return out
 }
 
-// share asks, or waits for someone else who asks the same.
+// share asks, or waits for someone else who asks the same. The question is asked without the context
+// of who asks it: others wait for the answer too.
 func (w *Webhook) share(ctx context.Context, key digest, token string, audiences []string) verdict {
-	w.mu.Lock()
-	f, asked := w.flights[key]
-	if !asked && len(w.flights) >= maxFlights {
-		w.mu.Unlock()
-		return verdict{err: fmt.Errorf("%d questions to the authentication webhook wait for an answer", maxFlights)}
+	v, err := w.flights.Do(ctx, key, func() (verdict, error) { return w.ask(key, token, audiences), nil })
+	if err != nil {
+		return verdict{err: fmt.Errorf("authentication webhook: %w", err)}
 	}
-	if !asked {
-		f = &flight{done: make(chan struct{}), verdict: verdict{err: errors.New("the question to the authentication webhook was not completed")}}
-		w.flights[key] = f
-	}
-	w.mu.Unlock()
-	if asked {
-		select {
-		case <-f.done:
-			return f.verdict
-		case <-ctx.Done():
-			return verdict{err: context.Cause(ctx)}
-		}
-	}
-	defer func() {
-		w.mu.Lock()
-		delete(w.flights, key)
-		w.mu.Unlock()
-		close(f.done)
-	}()
-	f.verdict = w.ask(key, token, audiences) // without ctx: others wait for the answer too
-	return f.verdict
+	return v
 }
 
 // ask sends the review, several times if need be.
@@ -222,6 +197,8 @@ func (w *Webhook) ask(key digest, token string, audiences []string) (v verdict) 
 	}
 	v = w.judge(status, token, audiences)
 	switch {
+	case v.err != nil && !status.Authenticated && size <= maxKept:
+		w.unknown.Put(key, v, w.options.RejectionTTL)
 	case v.err != nil || size > maxKept: // not remembered
 	case v.ok:
 		w.known.Put(key, v, w.options.CacheTTL)

@@ -89,6 +89,21 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 	return a, nil
 }
 
+// Following returns an authenticator for certificates of the authorities that a function returns: the
+// same pool until they change. The function is called for each request, so an authority that is gone
+// counts no more from then on. While it returns nil there is no authority, and certificates are left to
+// other authenticators.
+func Following(roots func() *x509.CertPool, opts ...Option) (*Authenticator, error) {
+	if roots == nil {
+		return nil, errors.New("authn/x509: the function that returns certificate authorities must not be nil")
+	}
+	a := &Authenticator{roots: roots, now: time.Now}
+	for _, o := range opts {
+		o(a)
+	}
+	return a, nil
+}
+
 // Authorities returns the authorities of now, for [crypto/tls.Config.ClientCAs], so that clients with
 // several certificates know which one to send. Nobody may modify the pool.
 func (a *Authenticator) Authorities() *x509.CertPool { return a.roots() }
@@ -113,7 +128,11 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 	if len(chain) > MaxChain {
 		return authn.User{}, false, fmt.Errorf("client certificate: chain of %d certificates, more than %d", len(chain), MaxChain)
 	}
-	key, now, roots := keyOf(chain), a.now(), a.roots()
+	roots := a.roots()
+	if roots == nil {
+		return authn.User{}, false, nil
+	}
+	key, now := keyOf(chain), a.now()
 	if u, ok := a.cache.get(roots, key, now); ok {
 		return u, true, nil
 	}

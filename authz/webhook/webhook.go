@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -57,7 +58,12 @@ type Options struct {
 	AuthorizedTTL, UnauthorizedTTL time.Duration
 
 	Timeout       time.Duration // of one attempt; default 30 seconds
+	Deadline      time.Duration // of a question with all its repetitions; default none
 	FailurePolicy FailurePolicy // default NoOpinion
+
+	// FailUnavailable makes a failure of the webhook an error that wraps [authz.ErrUnavailable], which
+	// asks the client to retry, in place of the decision of FailurePolicy.
+	FailUnavailable bool
 
 	// Match says whether the webhook is asked about a request. Nil is always. Its error counts as a
 	// failure of the webhook.
@@ -74,7 +80,9 @@ type Options struct {
 type Webhook struct {
 	to      Connection
 	options Options
-	answers *memo.Cache[[sha256.Size]byte, answer]
+	secret  [sha256.Size]byte // of the digests
+	answers *memo.Cache[digest, answer]
+	flights *memo.Flights[digest, answer]
 }
 
 var (
@@ -94,6 +102,9 @@ const (
 	maxAnswers       = 8192
 	maxReason        = 1024
 	maxClientsChoice = 10_000
+
+	// maxFlights is how many questions are asked at a time.
+	maxFlights = 1000
 )
 
 // New makes a webhook. It does not connect yet.
@@ -105,7 +116,7 @@ func New(to Connection, o Options) (*Webhook, error) {
 	if o.Version != "v1" && o.Version != "v1beta1" {
 		problems = append(problems, fmt.Errorf("unsupported webhook authorizer version %q, supported versions are %q, %q", o.Version, "v1", "v1beta1"))
 	}
-	if o.AuthorizedTTL < 0 || o.UnauthorizedTTL < 0 || o.Timeout < 0 {
+	if o.AuthorizedTTL < 0 || o.UnauthorizedTTL < 0 || o.Timeout < 0 || o.Deadline < 0 {
 		problems = append(problems, errors.New("times must not be negative"))
 	}
 	switch o.FailurePolicy {
@@ -127,14 +138,18 @@ func New(to Connection, o Options) (*Webhook, error) {
 	if o.Metrics == nil {
 		o.Metrics = new(apiserver.Authorizers).Of("Webhook", o.Name)
 	}
-	return &Webhook{to: to.WithClient(), options: o, answers: memo.New[[sha256.Size]byte, answer](maxAnswers)}, nil
+	w := &Webhook{to: to.WithClient(), options: o, answers: memo.New[digest, answer](maxAnswers), flights: memo.NewFlights[digest, answer](maxFlights)}
+	if _, err := rand.Read(w.secret[:]); err != nil {
+		return nil, fmt.Errorf("authorization webhook: %w", err)
+	}
+	return w, nil
 }
 
-// Authorize asks the other server, unless it has answered the same question a moment ago.
+// Authorize asks the other server, unless it has answered the same question a moment ago, or is being
+// asked it.
 func (w *Webhook) Authorize(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
-	spec := reviewOf(&a)
 	if w.options.Match != nil {
-		began := time.Now()
+		spec, began := reviewOf(&a), time.Now()
 		matches, err := w.options.Match(ctx, &spec)
 		w.options.Metrics.Matched(matches, err, time.Since(began))
 		if err != nil {
@@ -144,29 +159,36 @@ func (w *Webhook) Authorize(ctx context.Context, a authz.Attributes) (authz.Deci
 			return authz.NoOpinion, "", nil
 		}
 	}
-	text, err := json.Marshal(spec)
-	if err != nil {
-		return w.failure(ctx, err)
-	}
-	key := sha256.Sum256(text)
-	if known, ok := w.answers.Get(key); ok {
-		return known.decision, known.reason, nil
-	}
-	got, how, err := w.ask(ctx, spec)
-	if err != nil {
-		if how != apiserver.CallCanceled {
-			w.options.Metrics.FellThrough(how, w.options.FailurePolicy == Deny)
+	key := w.digest(&a)
+	got, ok := w.answers.Get(key)
+	if !ok {
+		var err error
+		if got, err = w.share(ctx, key, a); err != nil {
+			return w.failure(ctx, err)
 		}
-		return w.failure(ctx, err)
-	}
-	if clientsChoice(&a) < maxClientsChoice {
-		ttl := w.options.UnauthorizedTTL
-		if got.decision == authz.Allow {
-			ttl = w.options.AuthorizedTTL
-		}
-		w.answers.Put(key, got, ttl)
 	}
 	return got.decision, got.reason, nil
+}
+
+// share asks, or waits for someone else who asks the same, and remembers the answer.
+func (w *Webhook) share(ctx context.Context, key digest, a authz.Attributes) (answer, error) {
+	return w.flights.Do(ctx, key, func() (answer, error) {
+		got, how, err := w.ask(ctx, reviewOf(&a))
+		if err != nil {
+			if how != apiserver.CallCanceled {
+				w.options.Metrics.FellThrough(how, w.options.FailurePolicy == Deny)
+			}
+			return answer{}, err
+		}
+		if clientsChoice(&a) < maxClientsChoice {
+			ttl := w.options.UnauthorizedTTL
+			if got.decision == authz.Allow {
+				ttl = w.options.AuthorizedTTL
+			}
+			w.answers.Put(key, got, ttl)
+		}
+		return got, nil
+	})
 }
 
 // failure is the decision when the webhook has none. Its cause is logged: it names places that are
@@ -180,6 +202,9 @@ func (w *Webhook) failure(ctx context.Context, err error) (authz.Decision, strin
 		why = fmt.Errorf("the authorization webhook %q failed", w.options.Name)
 	}
 	authz.NoteError(ctx, why)
+	if w.options.FailUnavailable {
+		return authz.Deny, "", fmt.Errorf("%w: %w", authz.ErrUnavailable, err)
+	}
 	if w.options.FailurePolicy == Deny {
 		return authz.Deny, why.Error(), nil
 	}
@@ -191,6 +216,11 @@ func (w *Webhook) ask(ctx context.Context, spec authz.SubjectAccessReviewSpec) (
 	document, err := encode(w.options.Version, spec)
 	if err != nil {
 		return out, apiserver.CallFailed, err
+	}
+	if w.options.Deadline > 0 {
+		bounded, cancel := context.WithTimeout(ctx, w.options.Deadline)
+		defer cancel()
+		ctx = bounded
 	}
 	err = connection.Retry(ctx, w.options.Backoff, func() error {
 		began := time.Now()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/internal/files"
@@ -358,14 +359,22 @@ func (l *loader) authorize() func(*http.Request) error {
 	return nil
 }
 
-// tokenFile reads the token each time, as tokens are renewed.
+// tokenFile reads the token each time, as tokens are renewed. While the file cannot be read, the last
+// token counts.
 func tokenFile(path string) func(*http.Request) error {
+	var last atomic.Pointer[string]
 	return func(r *http.Request) error {
 		data, err := files.ReadSecret(path)
 		if err == nil {
-			r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(data)))
+			header := "Bearer " + strings.TrimSpace(string(data))
+			last.Store(&header)
 		}
-		return err
+		header := last.Load()
+		if header == nil {
+			return err
+		}
+		r.Header.Set("Authorization", *header)
+		return nil
 	}
 }
 

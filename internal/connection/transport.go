@@ -21,6 +21,13 @@ const (
 	maxHeadBytes = 64 << 10
 )
 
+// How soon a stream over a connection that is dead without a sign ends: a server that has sent nothing
+// gets a ping, and must answer it.
+const (
+	pingAfter   = 30 * time.Second
+	pingTimeout = 15 * time.Second
+)
+
 // noRedirect makes the answer with the redirect the answer.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
@@ -49,6 +56,7 @@ func newTransport(proxy *url.URL, config func() (*tls.Config, error), failed fun
 		old := t.current.Swap(&http.Transport{
 			TLSClientConfig: c, ForceAttemptHTTP2: true, Proxy: through, DisableCompression: true,
 			TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: maxHeadBytes,
+			HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
 		})
 		if old != nil {
 			old.CloseIdleConnections()
