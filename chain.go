@@ -266,7 +266,7 @@ func (s *Server) whenReady(next http.Handler) http.Handler {
 		next = s.withRetryAfter(next)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if phase := s.phase.Load(); phase != serving && !isHealth(request.From(r.Context())) {
+		if phase := s.phase.Load(); phase != serving && !isHealth(request.From(r.Context())) && !s.describesEarly(phase, r) {
 			why := "the server is not ready to serve requests"
 			if phase == idle {
 				why += ": it has not been started" // which a program can forget
@@ -276,6 +276,16 @@ func (s *Server) whenReady(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// describesEarly reports whether a request is for discovery or OpenAPI, and may be answered while the
+// server starts.
+func (s *Server) describesEarly(phase int32, r *http.Request) bool {
+	info := request.From(r.Context())
+	if phase != starting || !s.cfg.http.DiscoveryFirst || info.IsResource || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	return len(info.Segments) == 0 || slices.Contains([]string{"api", "apis", "openapi", "version"}, info.Segments[0])
 }
 
 func isHealth(info *request.Info) bool {

@@ -30,7 +30,11 @@ func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 // stay.
 func (s *Server) content() discovery.Content {
 	set := s.engine.Set()
-	out := discovery.Content{Generation: set.Generation(), Groups: make([]discovery.Group, 0, len(set.Groups()))}
+	generation := set.Generation()
+	if preview := s.preview.Load(); preview != nil && len(set.Groups()) == 0 {
+		set = preview // until the first kinds are loaded, which makes another generation
+	}
+	out := discovery.Content{Generation: generation, Groups: make([]discovery.Group, 0, len(set.Groups()))}
 	for _, g := range set.Groups() {
 		group := discovery.Group{Name: g.Name, Versions: make([]discovery.Version, 0, len(g.Versions))}
 		for _, v := range g.Versions {

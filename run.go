@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -189,11 +190,19 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 		return fmt.Errorf("kindwright: %w", err)
 	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the engine outlives the requests in flight
-	if err := s.start(background); err != nil {
-		stop()
-		return err
+	started := make(chan error, 1)
+	var starts sync.WaitGroup
+	if s.cfg.http.DiscoveryFirst {
+		starts.Go(func() { started <- s.start(background) })
+	} else {
+		if err := s.start(background); err != nil {
+			stop()
+			return err
+		}
+		started <- nil
 	}
 	defer s.Wait()
+	defer starts.Wait()
 	defer stop()
 	listener, err := cfg.listen(ctx)
 	if err != nil {
@@ -206,16 +215,27 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 		s.running.Go(func() { newIdler().run(background) })
 	}
 	s.cfg.log.Info("serving", "address", "https://"+listener.Addr().String())
-	if cfg.listening != nil {
-		cfg.listening(listener.Addr())
+	for {
+		select {
+		case err := <-started:
+			if err != nil {
+				_ = server.Close()
+				return err
+			}
+			started = nil
+			if cfg.listening != nil {
+				cfg.listening(listener.Addr())
+			}
+		case err := <-failed:
+			_ = listener.Close() // ServeTLS may have failed before it took the listener over
+			return fmt.Errorf("kindwright: serve: %w", err)
+		case <-ctx.Done():
+			if started != nil {
+				stop() // it would not become ready in time
+			}
+			return s.shutDown(server)
+		}
 	}
-	select {
-	case err := <-failed:
-		_ = listener.Close() // ServeTLS may have failed before it took the listener over
-		return fmt.Errorf("kindwright: serve: %w", err)
-	case <-ctx.Done():
-	}
-	return s.shutDown(server)
 }
 
 func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {

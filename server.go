@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -21,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
@@ -60,6 +62,7 @@ type Server struct {
 	reports       []func(*request.Exchange) // called in this order for every exchange that has ended
 	resources     *rest.Handler
 	documents     *discovery.Handler
+	preview       atomic.Pointer[engine.Set] // what documents are about while the server starts, if they are served then
 
 	unauthorized sync.Once // tells the log about the first request rejected for want of an authorizer
 
@@ -149,8 +152,12 @@ func (s *Server) build() error {
 	if s.engine, err = engine.New(cfg); err != nil {
 		return err
 	}
-	if err := s.engine.Validate(s.bundle.Resources...); err != nil {
+	preview, err := s.engine.Preview(s.bundle.Resources...)
+	if err != nil {
 		return err
+	}
+	if s.cfg.http.DiscoveryFirst {
+		s.preview.Store(preview)
 	}
 	s.collectState()
 	if err := s.buildHealth(); err != nil {
@@ -425,6 +432,7 @@ func (s *Server) start(ctx context.Context) error {
 		return fmt.Errorf("kindwright: %w", err)
 	}
 	s.phase.CompareAndSwap(starting, serving)
+	s.preview.Store(nil)
 	if len(s.cfg.authorizers) == 0 && !s.forked {
 		s.cfg.log.Info("warning: no authorizer was given, so only members of system:masters have access; see kindwright.Authorize")
 	}
@@ -433,6 +441,9 @@ func (s *Server) start(ctx context.Context) error {
 
 func (s *Server) prepare(ctx context.Context) error {
 	s.health.Start()
+	if err := s.awaitStore(ctx); err != nil {
+		return err
+	}
 	if err := s.engine.Start(ctx); err != nil {
 		return err
 	}
@@ -455,6 +466,24 @@ func (s *Server) prepare(ctx context.Context) error {
 	s.collect(ctx)
 	return nil
 }
+
+// awaitStore waits for a store that cannot be reached yet, if documents are served meanwhile. The health
+// checks say what the server waits for.
+func (s *Server) awaitStore(ctx context.Context) error {
+	for s.cfg.http.DiscoveryFirst {
+		_, err := s.backend.Revision(ctx)
+		if err == nil || !errors.Is(err, storage.ErrUnavailable) {
+			return err
+		}
+		if err := pause.For(ctx, storeRetry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storeRetry is how long awaitStore waits before it asks again.
+const storeRetry = time.Second
 
 // startHook runs a start hook. A fork skips it: its effects are part of the state that the fork
 // began with.

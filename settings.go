@@ -82,6 +82,14 @@ type HTTP struct {
 	// Source: HEALTH-05.
 	ShutdownDelay time.Duration
 
+	// DiscoveryFirst answers requests for discovery and OpenAPI while the server starts, before its
+	// store can be reached and its objects are loaded; Run opens the port at once. All else is answered
+	// 503 with Retry-After until the server is ready, and /readyz fails. It is for servers behind an
+	// aggregator: clients there, and the end of namespaces, wait for the documents of all servers.
+	// Requests are authenticated and authorized as ever, so it takes authenticators and authorizers that
+	// do not read objects of the server. Default: all requests are answered 503.
+	DiscoveryFirst bool
+
 	// LivezGrace lets /livez pass for a while after the start even if start hooks have not
 	// finished. Default 0.
 	// Source: HEALTH-03.

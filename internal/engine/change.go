@@ -92,6 +92,16 @@ func (e *Engine) Validate(resources ...*registry.Resource) error {
 	return e.newChange().plan(nil, resources)
 }
 
+// Preview returns the set that Install of these resources would make, or its error. It is for
+// documents about them: its resources have no live views.
+func (e *Engine) Preview(resources ...*registry.Resource) (*Set, error) {
+	c := e.newChange()
+	if err := c.plan(nil, resources); err != nil {
+		return nil, err
+	}
+	return c.edit.done(), nil
+}
+
 // change is one call of Change in progress.
 type change struct {
 	engine *Engine

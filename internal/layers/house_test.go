@@ -120,6 +120,7 @@ var house = [...][]room{
 	8: {
 		{path: ".", why: "the roof: composition only"},
 		{path: "internal/encryptionflags", why: "kube-apiserver's flags for encryption at rest"},
+		{path: "extension", why: "an extension server behind a Kubernetes aggregator, in one call"},
 		{path: "internal/accessflags", why: "kube-apiserver's flags for authorization and token webhooks"},
 	},
 	9: {
@@ -140,6 +141,7 @@ type edge struct{ from, to, why string }
 
 // sameFloor lists the imports allowed between two rooms of one floor.
 var sameFloor = []edge{
+	{"extension", ".", "it makes options of a server, and runs one"},
 	{"examples/server", "examples/internal/program", "a command adds to the program where objects are kept"},
 	{"internal/yaml", "internal/json", "YAML is read by way of JSON, whose door decides about duplicates and numbers"},
 	{"internal/json", "internal/clip", "every message truncates text in the same way"},

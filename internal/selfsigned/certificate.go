@@ -15,10 +15,11 @@ import (
 	"time"
 )
 
-const (
-	lifetime = 365 * 24 * time.Hour
-	backdate = time.Hour // for clients whose clocks are slow
-)
+const lifetime = 365 * 24 * time.Hour
+
+// Backdate is how long before the moment when it was made a certificate becomes valid, for clients whose
+// clocks are slow.
+const Backdate = time.Hour
 
 // Certificate returns a self-signed serving certificate for localhost, the loop-back addresses and
 // the given hosts.
@@ -27,7 +28,7 @@ func Certificate(hosts ...string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	template, err := serving(hosts)
+	template, err := serving(hosts, lifetime)
 	if err != nil {
 		return tls.Certificate{}, err
 	}
@@ -46,15 +47,20 @@ type Authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 	pem  []byte
+
+	valid time.Duration // its certificates
 }
 
-// NewAuthority returns an authority with a new key.
-func NewAuthority(name string) (*Authority, error) {
+// NewAuthority returns an authority with a new key. It and its certificates are valid for a year.
+func NewAuthority(name string) (*Authority, error) { return NewAuthorityFor(name, lifetime) }
+
+// NewAuthorityFor returns an authority with a new key. It and its certificates are valid for so long.
+func NewAuthorityFor(name string, valid time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	template, err := base(pkix.Name{CommonName: name})
+	template, err := base(pkix.Name{CommonName: name}, valid)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +74,7 @@ func NewAuthority(name string) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+	return &Authority{cert: cert, key: key, pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), valid: valid}, nil
 }
 
 // PEM returns the authority's certificate.
@@ -80,7 +86,7 @@ func (a *Authority) Certificate() *x509.Certificate { return a.cert }
 // Serving signs a certificate for a server on localhost, the loop-back addresses and the given
 // hosts.
 func (a *Authority) Serving(hosts ...string) (Pair, error) {
-	template, err := serving(hosts)
+	template, err := serving(hosts, a.valid)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -89,7 +95,7 @@ func (a *Authority) Serving(hosts ...string) (Pair, error) {
 
 // Client signs a certificate that authenticates a user and its groups (AUTHN-06, AUTHN-20).
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
-	template, err := base(pkix.Name{CommonName: user, Organization: groups})
+	template, err := base(pkix.Name{CommonName: user, Organization: groups}, a.valid)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -116,7 +122,7 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 	}, nil
 }
 
-func base(subject pkix.Name) (*x509.Certificate, error) {
+func base(subject pkix.Name, valid time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		return nil, fmt.Errorf("make a serial number: %w", err)
@@ -124,13 +130,13 @@ func base(subject pkix.Name) (*x509.Certificate, error) {
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: serial, Subject: subject,
-		NotBefore: now.Add(-backdate), NotAfter: now.Add(lifetime),
+		NotBefore: now.Add(-Backdate), NotAfter: now.Add(valid),
 		KeyUsage: x509.KeyUsageDigitalSignature, BasicConstraintsValid: true,
 	}, nil
 }
 
-func serving(hosts []string) (*x509.Certificate, error) {
-	template, err := base(pkix.Name{CommonName: "kindwright"})
+func serving(hosts []string, valid time.Duration) (*x509.Certificate, error) {
+	template, err := base(pkix.Name{CommonName: "kindwright"}, valid)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,35 @@
+// Package extension makes an extension API server: one that serves groups of its own behind the
+// aggregator of a Kubernetes cluster, the host. kubectl and other clients talk to the host, which hands
+// their requests on.
+//
+//	func main() {
+//		extension.Program{
+//			Config: extension.Config{Name: "fleet", Kinds: []registry.Definition{ships, ports}},
+//			Open:   func(dir string) (storage.Backend, error) { return bbolt.Open(filepath.Join(dir, "fleet.db")) },
+//		}.Main()
+//	}
+//
+// [New] takes care of all that such a server needs beside its kinds. [Extension.Options] are options
+// for kindwright.New, and [Extension.Run] runs the server:
+//
+//   - users are those of the host, and the host's roles decide; see authn/delegated and authz/delegated;
+//   - namespaces are those of the host: objects cannot be created in one that does not exist or ends;
+//   - the serving certificate is made and renewed in a secret of the host, which replicas share;
+//   - an APIService for each version tells the host where the server is and what to trust. It is put
+//     right when somebody changes it;
+//   - discovery and OpenAPI are answered while the server starts.
+//
+// A [Program] adds flags, and prints the manifests of a cluster.
+//
+// # When the host is away
+//
+// What has been asked in the last ten seconds is answered as before. All else is refused with 401 or
+// 503. Certificates and what is known of namespaces and front proxies stay in use.
+//
+// # What it is not
+//
+// It does not serve kinds of the host, and it is no aggregator. Nothing in it needs a leader: replicas
+// that share a store agree by the versions of the objects that they write.
+//
+// Source: OPS-01, OPS-08, AUTHN-21.
+package extension

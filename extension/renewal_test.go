@@ -1,0 +1,215 @@
+package extension
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+)
+
+// replicas runs the certificates of several replicas, and what keeps the APIService right, in virtual
+// time.
+func (w *world) replicas(n int, cfg Config) (all []*secretCertificates, stop func()) {
+	w.t.Helper()
+	cfg.Name, cfg.Namespace, cfg.Kinds = "fleet", "default", []registry.Definition{ships}
+	cfg.Host = w.as("system:masters", "system:masters")
+	ctx, cancel := context.WithCancel(w.t.Context())
+	var work sync.WaitGroup
+	for range n {
+		e, err := New(cfg)
+		require.NoError(w.t, err)
+		s, ok := e.cert.(*secretCertificates)
+		require.True(w.t, ok)
+		all = append(all, s)
+		work.Go(func() { s.run(ctx) })
+		require.NoError(w.t, s.await(w.t.Context()))
+		work.Go(func() { e.keeper.run(ctx) })
+	}
+	return all, func() { cancel(); work.Wait() }
+}
+
+// trusts reports whether a host that trusts a bundle accepts a certificate.
+func trusts(bundle []byte, cert *tls.Certificate) bool {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	_, err := cert.Leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "fleet.default.svc", CurrentTime: time.Now()})
+	return err == nil
+}
+
+// Renewals by three replicas: at each moment the host trusts what each of them serves, also a
+// host that hears of changes some seconds late, and old authorities are gone within a minute.
+func TestOPS_01_Renewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		const lifetime, renewals = 5 * time.Minute, 20
+		all, stop := w.replicas(3, Config{Certificate: Certificate{Lifetime: lifetime}})
+		defer stop()
+		synctest.Wait()
+		var late []byte // the bundle as of some seconds ago
+		seen, longest, both := map[string]bool{}, time.Duration(0), time.Time{}
+		const step = 5 * time.Second
+		for range int(renewals * lifetime * 2 / 3 / step) {
+			time.Sleep(step)
+			synctest.Wait()
+			a, err := w.apis.Get(t.Context(), meta.Key{Name: "v1.fleet.example.com"})
+			require.NoError(t, err)
+			now := a.Spec.CABundle
+			for _, s := range all {
+				cert, err := s.get(nil)
+				require.NoError(t, err)
+				require.True(t, trusts(now, cert))
+				require.True(t, late == nil || trusts(late, cert), "a new certificate is not served at once")
+				require.NoError(t, s.check())
+				seen[string(cert.Certificate[0])] = true
+			}
+			late = now
+			if n := len(certificatesOf(now)); n == 1 {
+				both = time.Time{}
+			} else {
+				require.Equal(t, 2, n)
+				if both.IsZero() {
+					both = time.Now()
+				}
+				longest = max(longest, time.Since(both)+step)
+			}
+		}
+		require.GreaterOrEqual(t, len(seen), renewals)
+		require.LessOrEqual(t, longest, time.Minute)
+	})
+}
+
+func TestASecretThatIsOfNoUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		all, stop := w.replicas(1, Config{})
+		defer stop()
+		key := meta.Key{Namespace: "default", Name: "fleet-serving"}
+		for name, spoil := range map[string]func(*secret){
+			"garbage":        func(s *secret) { s.Data[certEntry] = []byte("garbage") },
+			"half":           func(s *secret) { s.Data[keyEntry] = s.Data[keyEntry][:20] },
+			"no authorities": func(s *secret) { s.Data[bundleEntry] = nil },
+			"a stranger's authority": func(s *secret) {
+				s.Data[bundleEntry] = w.authority().PEM()
+			},
+		} {
+			s, err := w.secrets.Get(t.Context(), key)
+			require.NoError(t, err)
+			spoil(s)
+			_, err = w.secrets.Update(t.Context(), s)
+			require.NoError(t, err)
+			time.Sleep(15 * time.Second)
+			synctest.Wait()
+			cert, err := all[0].get(nil)
+			require.NoError(t, err)
+			require.True(t, trusts(w.bundle(), cert), name)
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.Len(t, certificatesOf(w.bundle()), 1, name)
+		}
+		before, err := all[0].get(nil)
+		require.NoError(t, err)
+		require.NoError(t, w.secrets.Delete(t.Context(), key))
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		after, err := all[0].get(nil)
+		require.NoError(t, err)
+		require.False(t, bytes.Equal(before.Certificate[0], after.Certificate[0]))
+		require.True(t, trusts(w.bundle(), after))
+	})
+}
+
+// What somebody else changes is put right; what is somebody else's is left alone.
+func TestOPS_08_APIServicesAreKeptRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		cfg := Config{
+			Name: "fleet", Namespace: "default", Kinds: []registry.Definition{ships}, Host: w.as("root", "system:masters"),
+			Advertise: "fleet.example.com:8443", GroupPriority: 17, VersionPriority: 3, Log: logr.Discard(),
+		}
+		require.NoError(t, cfg.complete(nil))
+		versions, err := versionsOf(cfg.Kinds)
+		require.NoError(t, err)
+		k := newKeeper(&cfg, versions, logr.Discard())
+		k.bundle = func() []byte { return []byte("bundle") }
+		ctx, cancel := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		defer work.Wait()
+		defer cancel()
+		work.Go(func() { k.run(ctx) })
+		settle := func() { time.Sleep(keepEvery + time.Second); synctest.Wait() }
+		settle()
+		require.NoError(t, k.check())
+		key := meta.Key{Name: "v1.fleet.example.com"}
+		a, err := w.apis.Get(ctx, key)
+		require.NoError(t, err)
+		require.Equal(t, int32(8443), *a.Spec.Service.Port)
+		require.Equal(t, []int32{17, 3}, []int32{a.Spec.GroupPriorityMinimum, a.Spec.VersionPriority})
+		svc, err := k.services.Get(ctx, meta.Key{Namespace: "default", Name: "fleet"})
+		require.NoError(t, err)
+		require.Equal(t, "fleet.example.com", svc.Spec.ExternalName)
+
+		version := a.ResourceVersion
+		settle()
+		a, err = w.apis.Get(ctx, key)
+		require.NoError(t, err)
+		require.Equal(t, version, a.ResourceVersion, "what is right is not written")
+		a.Spec.CABundle, a.Spec.InsecureSkipTLSVerify = nil, true
+		a.Labels = map[string]string{"team": "sea"}
+		_, err = w.apis.Update(ctx, a)
+		require.NoError(t, err)
+		settle()
+		a, err = w.apis.Get(ctx, key)
+		require.NoError(t, err)
+		require.False(t, a.Spec.InsecureSkipTLSVerify)
+		require.Equal(t, "bundle", string(a.Spec.CABundle))
+		require.Equal(t, map[string]string{"team": "sea"}, a.Labels)
+		require.NoError(t, w.apis.Delete(ctx, key))
+		settle()
+		_, err = w.apis.Get(ctx, key)
+		require.NoError(t, err)
+
+		for want, change := range map[string]func(*apiService){
+			"the host serves the group itself": func(a *apiService) { a.Spec.Service = nil },
+			"delete it if this server":         func(a *apiService) { a.Spec.Service.Name = "other" },
+		} {
+			a, err = w.apis.Get(ctx, key)
+			require.NoError(t, err)
+			good := a.Spec
+			reference := *a.Spec.Service
+			a.Spec.Service = &reference
+			change(a)
+			a, err = w.apis.Update(ctx, a)
+			require.NoError(t, err)
+			version = a.ResourceVersion
+			settle()
+			require.ErrorContains(t, k.check(), want)
+			require.NoError(t, k.remove(ctx), "it is not removed either")
+			a, err = w.apis.Get(ctx, key)
+			require.NoError(t, err)
+			require.Equal(t, version, a.ResourceVersion)
+			a.Spec = good
+			_, err = w.apis.Update(ctx, a)
+			require.NoError(t, err)
+			settle()
+			require.NoError(t, k.check())
+		}
+		cancel()
+		work.Wait()
+		require.NoError(t, k.remove(t.Context()))
+		require.NoError(t, k.remove(t.Context()), "again")
+		_, err = w.apis.Get(t.Context(), key)
+		require.Error(t, err)
+		_, err = k.services.Get(t.Context(), meta.Key{Namespace: "default", Name: "fleet"})
+		require.Error(t, err)
+	})
+}
