@@ -29,6 +29,7 @@ import (
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/copy"
 )
 
 // The phases of a server's life.
@@ -440,6 +441,9 @@ func (s *Server) start(ctx context.Context) error {
 }
 
 func (s *Server) prepare(ctx context.Context) error {
+	if err := copy.Unfinished(ctx, s.backend); err != nil {
+		return err
+	}
 	s.health.Start()
 	if err := s.awaitStore(ctx); err != nil {
 		return err

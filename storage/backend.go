@@ -136,6 +136,31 @@ type Advancer interface {
 	Advance(ctx context.Context, to Revision) error
 }
 
+// Importer is implemented by backends that can take over the records of another store with the
+// revisions that they have there. Package storage/copy uses it. The store must be one that nobody else
+// uses: until an Import with Above, nothing is promised about its history, and its watches end or
+// bring nothing.
+//
+// A wrapper that changes keys or values must not hand its Importer on, so callers ask the backend
+// itself for it, without [As].
+type Importer interface {
+	// Import writes and deletes records, durably, all or none. Repeating it changes nothing. Records
+	// written by an earlier Import are replaced; those of a commit cannot be. Its Limits are those of a
+	// commit. Errors: ErrTooLarge, ErrInvalid, ErrUnknownOutcome, ErrUnavailable, ErrClosed, the
+	// context's, or the medium's.
+	Import(ctx context.Context, i Import) error
+}
+
+// Import is what [Importer] brings into a store.
+type Import struct {
+	Put    []Record // with their revisions, which are not 0; the keys are distinct
+	Delete []string // keys, which need not exist
+
+	// Above, if not 0, is at least the revision of every imported record. It ends the imports: from
+	// then on the current revision is above it, and everything up to there counts as compacted.
+	Above Revision
+}
+
 // Resident is implemented by backends that may keep the newest value of every key in memory and
 // return it without copying. Resident reports whether this one does. If so, callers can keep values
 // at no cost, while copies would double the memory. Find it with [As].

@@ -56,6 +56,7 @@ var house = [...][]room{
 		{path: "storage/memory", chosen: true, why: "a backend in memory, the second definition of the contract"},
 		{path: "storage/bbolt", chosen: true, why: "a backend in one file"},
 		{path: "internal/unary", why: "methods of gRPC on a Unix socket"},
+		{path: "storage/copy", std: true, why: "moves a store into another one while it is served"},
 		{path: "storage/storagetest", tests: true, why: "the one suite for every backend and wrapper"},
 		{path: "authn", why: "who is asking"},
 		{path: "internal/metrics/apiserver", std: true, why: "the families of an API server, under the names that dashboards ask for"},

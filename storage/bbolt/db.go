@@ -66,6 +66,8 @@ var (
 	_ storage.Dated     = (*DB)(nil)
 	_ storage.Backup    = (*DB)(nil)
 	_ storage.Lineage   = (*DB)(nil)
+	_ storage.Importer  = (*DB)(nil)
+	_ storage.Advancer  = (*DB)(nil)
 )
 
 // disk is the store's world: how transactions begin and become durable.

@@ -158,3 +158,9 @@ func (x *index) forget(compacted storage.Revision) {
 		x.wide = nil
 	}
 }
+
+// drop removes a key with its only version.
+func (x *index) drop(key string) {
+	x.keys.Delete(key)
+	x.versions--
+}

@@ -10,6 +10,7 @@ import (
 type request struct {
 	ops     []storage.Op     // of a commit
 	compact storage.Revision // of a compaction, if above 0
+	takes   *takeover        // of records of another store, if not nil
 	done    chan struct{}    // closed when revision and err are set
 
 	revision storage.Revision
@@ -89,6 +90,9 @@ func (q *queue) take(dst []*request) []*request {
 		changes += max(1, len(r.ops)) // each may take a revision
 		if len(dst) == groupRequests || bytes > groupBytes || changes > reservation && len(dst) > 0 {
 			break
+		}
+		if r.takes != nil && len(dst) > 0 || len(dst) == 1 && dst[0].takes != nil {
+			break // a group of its own
 		}
 		n++
 		if r.withdrawn {

@@ -114,6 +114,11 @@ func (w *writer) collect() bool {
 
 // step takes one group from its plan to its answers.
 func (w *writer) step() {
+	if len(w.group) == 1 && w.group[0].takes != nil {
+		w.group[0].finish(0, w.takeOver(w.group[0].takes))
+		clear(w.group)
+		return
+	}
 	w.plan()
 	if len(w.changes) > 0 || w.compact > w.state.compacted || len(w.doomed) > 0 {
 		if unknown, err := w.write(); err != nil {
@@ -211,7 +216,7 @@ func (w *writer) write() (unknown bool, err error) {
 		if err := w.putRecords(log, &next); err != nil {
 			return err
 		}
-		if err := w.removeRecords(log, &next); err != nil {
+		if err := removeRecords(log, w.doomed, &next); err != nil {
 			return err
 		}
 		// The next write beside these records reads their pages.
@@ -255,9 +260,9 @@ func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
 	return nil
 }
 
-func (w *writer) removeRecords(log *bolt.Bucket, s *state) error {
+func removeRecords(log *bolt.Bucket, doomed []position, s *state) error {
 	var key [positionBytes]byte
-	for _, p := range w.doomed {
+	for _, p := range doomed {
 		at := p.appendTo(key[:0])
 		r, err := parseRecord(at, log.Get(at))
 		if err != nil {

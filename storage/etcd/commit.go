@@ -30,7 +30,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	defer cancel()
 	c := newCommit(db, ops)
 	if c.comparisons() > perCommit {
-		if err := c.verify(ctx); err != nil {
+		if err := c.readExpected(ctx); err != nil {
 			return 0, db.translate(ctx, err)
 		}
 	}
@@ -90,9 +90,9 @@ type commit struct {
 
 	puts bool // some change leaves the nonce
 
-	// verified: the records that are expected have been read, so that the revision of etcd is all
-	// that needs to be compared.
-	verified bool
+	// verified: the records that are expected have been read, at these revisions of etcd, which are
+	// all that needs to be compared. By operation; nil before that.
+	verified []int64
 
 	// uncertain: an attempt had no answer, so that it may have happened. If so, it compared a base
 	// that was stored at the revision doubt or before.
@@ -141,7 +141,12 @@ func (c *commit) transaction(t *timeline) clientv3.Op {
 	for i := range c.ops {
 		op := &c.ops[i]
 		key := keys.data(op.Key)
-		compare = append(compare, c.expected(t, key, op.Expect)...)
+		switch {
+		case op.Expect != storage.Any && c.verified != nil:
+			compare = append(compare, clientv3.Compare(clientv3.ModRevision(key), "=", c.verified[i]))
+		default:
+			compare = append(compare, expected(t, key, op.Expect)...)
+		}
 		switch op.Type {
 		case storage.OpPut:
 			then = append(then, clientv3.OpPut(key, seal(op.Value, c.below[i], c.nonce)))
@@ -160,23 +165,29 @@ func (c *commit) transaction(t *timeline) clientv3.Op {
 }
 
 // expected returns the comparisons for an expectation: the revision of etcd, and the first byte of
-// the value, which tells records of one commit apart.
-func (c *commit) expected(t *timeline, key string, e storage.Expect) []clientv3.Cmp {
+// the value, which tells records of one commit apart. Only records that were imported have revisions
+// from before the store; their values begin with them.
+func expected(t *timeline, key string, e storage.Expect) []clientv3.Cmp {
 	switch e {
 	case storage.Any:
 		return nil
 	case storage.Absent:
 		return []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", 0)}
 	}
+	if rev := storage.Revision(e); rev < t.first() {
+		return []clientv3.Cmp{
+			clientv3.Compare(clientv3.Value(key), ">", foreignPrefix(rev)),
+			clientv3.Compare(clientv3.Value(key), "<", foreignPrefix(rev+1)),
+		}
+	}
 	p, err := t.locate(storage.Revision(e))
 	if err != nil {
 		p.mod = never
 	}
-	compare := []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(key), "=", p.mod)}
-	if c.verified {
-		return compare
+	compare := []clientv3.Cmp{
+		clientv3.Compare(clientv3.ModRevision(key), "=", p.mod),
+		clientv3.Compare(clientv3.Value(key), "<", string([]byte{p.below + 1})),
 	}
-	compare = append(compare, clientv3.Compare(clientv3.Value(key), "<", string([]byte{p.below + 1})))
 	if p.below > 0 {
 		compare = append(compare, clientv3.Compare(clientv3.Value(key), ">", string([]byte{p.below})))
 	}
@@ -237,7 +248,7 @@ func (c *commit) refused(ctx context.Context, t *timeline, resp *clientv3.TxnRes
 		return 0, conflict
 	}
 	// Only values differ that are not ours.
-	c.verified = true
+	c.verify(found[1:])
 	return 0, errAgain
 }
 
@@ -255,15 +266,29 @@ func (c *commit) conflict(t *timeline, found []*etcdserverpb.ResponseOp) error {
 	return nil
 }
 
-// verify reads the records that the commit expects. It is for commits with more comparisons than a
-// transaction may have: the first byte of a value cannot change while its revision stays.
-func (c *commit) verify(ctx context.Context) error {
+// verify takes note of where in etcd the records are that the commit expects: their values cannot
+// change while that stays.
+func (c *commit) verify(found []*etcdserverpb.ResponseOp) {
+	c.verified = make([]int64, len(c.ops))
+	for i := range c.ops {
+		if kvs := found[i].GetResponseRange().Kvs; len(kvs) > 0 {
+			c.verified[i] = kvs[0].ModRevision
+		}
+	}
+}
+
+// readExpected reads the records that the commit expects. It is for commits with more comparisons
+// than a transaction may have.
+func (c *commit) readExpected(ctx context.Context) error {
 	found, _, t, err := c.find(ctx)
 	if err != nil {
 		return err
 	}
-	c.verified = true
-	return c.conflict(t, found)
+	if err := c.conflict(t, found); err != nil {
+		return err
+	}
+	c.verify(found)
+	return nil
 }
 
 // find reads the records of all keys of the commit.

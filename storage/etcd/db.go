@@ -46,6 +46,7 @@ var (
 	_ storage.Sized     = (*DB)(nil)
 	_ storage.Lineage   = (*DB)(nil)
 	_ storage.Advancer  = (*DB)(nil)
+	_ storage.Importer  = (*DB)(nil)
 )
 
 // Limits returns what etcd's default --max-txn-ops of 128 and the configured size of requests leave

@@ -24,6 +24,35 @@ func seal(value []byte, below uint8, n nonce) string {
 	return string(append(b, value...))
 }
 
+// A value that was imported begins with a byte that no distance is, its revision, and one more byte.
+// By the last one every such value is greater than its first nine bytes, so that two comparisons
+// tell whether a key has a record of a revision.
+const (
+	foreignMark        = perCommit
+	foreignHeaderBytes = headerBytes + 1
+)
+
+// sealForeign puts a header with the revision itself before a value.
+func sealForeign(value []byte, rev storage.Revision) string {
+	b := make([]byte, 0, foreignHeaderBytes+len(value))
+	b = append(append(b, foreignPrefix(rev)...), 1)
+	return string(append(b, value...))
+}
+
+// foreignPrefix is what all imported values of a revision begin with.
+func foreignPrefix(rev storage.Revision) string {
+	return string(binary.BigEndian.AppendUint64([]byte{foreignMark}, uint64(rev)))
+}
+
+// openForeign takes such a header off. ok is false for values with the other one.
+func openForeign(sealed []byte) (value []byte, rev storage.Revision, ok bool) {
+	if len(sealed) < foreignHeaderBytes || sealed[0] != foreignMark || sealed[headerBytes] != 1 {
+		return nil, 0, false
+	}
+	rev = storage.Revision(binary.BigEndian.Uint64(sealed[1:]))
+	return sealed[foreignHeaderBytes:], rev, rev != 0
+}
+
 // open takes the header off.
 func open(sealed []byte) (value []byte, below uint8, n nonce, err error) {
 	if len(sealed) < headerBytes || sealed[0] >= perCommit {
@@ -34,6 +63,9 @@ func open(sealed []byte) (value []byte, below uint8, n nonce, err error) {
 
 // record makes a record of what etcd returned.
 func (t *timeline) record(key string, kv *mvccpb.KeyValue) storage.Record {
+	if value, rev, ok := openForeign(kv.Value); ok {
+		return storage.Record{Key: key, Value: value, Revision: rev}
+	}
 	value, below, _, err := open(kv.Value)
 	return storage.Record{Key: key, Value: value, Revision: t.last(kv.ModRevision) - storage.Revision(below), Err: err}
 }
