@@ -3,10 +3,11 @@
 //
 // [Backend] is the driver that a store implements. [Store] is what the rest of the library holds.
 // Backends are in storage/memory (the contract as readable code), storage/bbolt (one file) and the
-// module storage/etcd (a cluster that several servers share). storage/storagetest proves the contract
-// for each of them and for every wrapper. This package knows neither objects nor HTTP:
-// internal/engine gives the bytes a meaning, and package watch keeps the live view of one resource.
-// Time to live, retries after a conflict and default values belong to the engine.
+// module storage/etcd (a cluster that several servers share). storage/copy moves a store from one to
+// another. storage/storagetest proves the contract for each of them and for every wrapper. This
+// package knows neither objects nor HTTP: internal/engine gives the bytes a meaning, and package
+// watch keeps the live view of one resource. Time to live, retries after a conflict and default
+// values belong to the engine.
 //
 // The rest of this page is what every backend promises. "Soon" means without waiting for another
 // call, within the time that the medium needs.

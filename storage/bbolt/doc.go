@@ -1,10 +1,9 @@
 // Package bbolt is a storage backend in one file. It is durable, keeps its history, and needs no
 // other program. Package storage defines its contract; read that first. For tests there is
-// storage/memory. Only one process can use a file; there is no backend yet that several server
-// processes can share.
+// storage/memory. Only one process can use a file; several servers can share storage/etcd.
 //
-// [Open] opens or creates the store, and [DB.Backup] copies it while it runs. A process may open
-// several stores, but each file only once.
+// [Open] opens or creates the store, and [DB.Backup] copies it while it runs. [Examine] reads what is
+// left of a damaged file. A process may open several stores, but each file only once.
 //
 // # The file
 //

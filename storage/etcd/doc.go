@@ -13,7 +13,8 @@
 //	<prefix>/m/wide    how many revisions the newest commit took that took more than one
 //
 // A value begins with nine bytes of ours: how far the revision of the record lies below the last one
-// of its commit, and a number that tells this commit from all others.
+// of its commit, and a number that tells this commit from all others. A value that was imported from
+// another store begins with ten others: a mark, its revision there, and a 1.
 //
 // # Revisions
 //
