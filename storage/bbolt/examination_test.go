@@ -49,6 +49,7 @@ func TestExamine(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrCompacted)
 	}
 	require.NoError(t, e.Compact(ctx, rev))
+	require.Positive(t, e.Limits().MaxOps)
 	_, err = Open(path)
 	require.ErrorIs(t, err, ErrInUse)
 	require.NoError(t, e.Close())
