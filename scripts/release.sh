@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 # Each line: the name of the program, its module, its package.
 programs() {
     echo "kindwright-server . ./examples/server"
-    echo "kindwright-store cmd/kindwright-store ."
+    echo "kindwright-store examples/cluster ./kindwright-store"
     echo "kube-apiserver examples/kube ./kube-apiserver"
     echo "etcd examples/kube ./etcd"
 }
