@@ -7,6 +7,7 @@ LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirnam
 .DEFAULT_GOAL := help
 .PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements cluster-faults histories tools
 .PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long restores differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long move-scale restores differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +52,9 @@ long: ## random histories of the storage backends on 20 seeds, and of namespaces
 	go test -count=1 -timeout 2h $(LONG) -seeds=20
 	go test -count=1 -timeout 1h -v ./kinds -run 'NS_0[27]' -namespaces=1000 -histories=100
 	go test -count=1 -timeout 2h -v ./registry -run MigrationUnderLoad -migrated=100000
+
+move-scale: ## 200,000 objects move from a file to etcd and back under 50 informers and 4 writers; OBJECTS=
+	go -C examples/cluster test -count=1 -timeout 2h -v ./kindwright-store -run ObjectsMove -moved=$(or $(OBJECTS),200000)
 
 restores: ## an older copy of a store is put back 50 times under clients, as a backup and as a copied file; RESTORES=
 	go test -count=1 -timeout 1h -v . -run OPS_Restores -restores=$(or $(RESTORES),50)
