@@ -201,7 +201,7 @@ func TestTLS_WhoIsNotTheServiceIsNotAsked(t *testing.T) {
 		w.listen(name, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }), c.host)
 		w.serving = good
 		w.registerAs(name+".example.dev", name, "v1")
-		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), c.message)
+		w.awaitMessage("v1."+name+".example.dev", "FailedDiscoveryCheck", c.message)
 		code, body := w.do("GET", "/apis/"+name+".example.dev/v1/things", "")
 		require.Equal(t, 503, code, body)
 		require.False(t, asked.Load())
@@ -214,12 +214,12 @@ func TestSSRF_AddressesOfTheMachineAreRefused(t *testing.T) {
 	w.addresses["meta"], w.addresses["cloud"], w.addresses["any"] = "169.254.169.254:443", "100.100.100.200:443", "0.0.0.0:443"
 	for name, message := range map[string]string{"loop": "loopback", "meta": "link-local", "cloud": "metadata", "any": "unspecified"} {
 		w.registerAs(name+".example.dev", name, "v1")
-		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), message)
+		w.awaitMessage("v1."+name+".example.dev", "FailedDiscoveryCheck", message)
 	}
 }
 
 func TestConditionsSayWhatIsWrong(t *testing.T) {
-	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = 300 * time.Millisecond })
+	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = time.Second })
 	endless := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, strings.TrimSuffix(list, "]}"))
 		for r.Context().Err() == nil {
@@ -246,7 +246,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 	} {
 		w.listen(name, c.says, name+".default.svc")
 		w.registerAs(name+".example.dev", name, "v1")
-		require.Contains(t, w.await("v1."+name+".example.dev", "FailedDiscoveryCheck"), c.message, name)
+		w.awaitMessage("v1."+name+".example.dev", "FailedDiscoveryCheck", c.message)
 	}
 	w.problems["ports"] = &aggregate.Problem{Reason: "ServicePortError", Message: "no"}
 	w.registerAs("ports.example.dev", "ports", "v1")
@@ -258,7 +258,7 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 	code, _ := w.do("GET", "/apis/coordination.k8s.io/v1/leases", "")
 	require.Equal(t, 200, code)
 	w.registerAs("dead.example.dev", "html", "v1", `"name":"html"},"caBundle":"`, `"name":"html"},"caBundle":"AAAA`)
-	require.Contains(t, w.await("v1.dead.example.dev", "FailedDiscoveryCheck"), "spec.caBundle")
+	w.awaitMessage("v1.dead.example.dev", "FailedDiscoveryCheck", "spec.caBundle")
 }
 
 func TestAGroupVersionOfTheServerIsNotTakenOver(t *testing.T) {
@@ -283,7 +283,7 @@ func TestAGroupVersionOfTheServerIsNotTakenOver(t *testing.T) {
 }
 
 func TestAFailedBackEndIsAloneWithIt(t *testing.T) {
-	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = 100 * time.Millisecond })
+	w := newWorld(t, func(c *aggregate.Config) { c.Timeout = time.Second })
 	w.kindwright("boats", "v1")
 	w.register("boats", "v1")
 	w.registerAs("dead.example.dev", "dead", "v1")

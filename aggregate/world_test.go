@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -106,7 +107,7 @@ func newWorld(t testing.TB, change func(*aggregate.Config), opts ...kindwright.O
 			defer w.mu.Unlock()
 			return w.certificate, nil
 		},
-		Resolver: w, AllowLoopback: true, ProbeEvery: 20 * time.Millisecond, Timeout: 2 * time.Second,
+		Resolver: w, AllowLoopback: true, ProbeEvery: 20 * time.Millisecond, Timeout: 10 * time.Second,
 	}
 	if change != nil {
 		change(&cfg)
@@ -141,7 +142,7 @@ func (w *world) listen(service string, h http.Handler, hosts ...string) *httptes
 	clients := stdx509.NewCertPool()
 	clients.AddCert(w.proxies.Certificate())
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{*keyPair(w.t, p, err)}, ClientAuth: tls.RequestClientCert, ClientCAs: clients}
-	s.EnableHTTP2 = true
+	s.EnableHTTP2, s.Config.ErrorLog = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	s.StartTLS()
 	w.t.Cleanup(s.Close)
 	w.mu.Lock()
@@ -263,11 +264,17 @@ func (w *world) available(name string) (status, reason, message string) {
 // await waits until the condition of an APIService has a reason.
 func (w *world) await(name, reason string) (message string) {
 	w.t.Helper()
+	return w.awaitMessage(name, reason, "")
+}
+
+// awaitMessage waits until it also has a message that contains a text.
+func (w *world) awaitMessage(name, reason, text string) (message string) {
+	w.t.Helper()
 	require.Eventuallyf(w.t, func() bool {
 		_, is, m := w.available(name)
 		message = m
-		return is == reason
-	}, 20*time.Second, 5*time.Millisecond, "%s: %s", name, reason)
+		return is == reason && strings.Contains(m, text)
+	}, time.Minute, 5*time.Millisecond, "%s: %s: %s", name, reason, text)
 	return message
 }
 
