@@ -265,6 +265,7 @@ func (s *Server) buildHealth() error {
 	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithResult(s.meters.health.Observe))
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
+		s.health.Add(health.Health|health.Ready, health.Check{Name: "store-space", Check: s.checkSpace}),
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
 	}
 	for _, c := range s.cfg.checks {
@@ -297,6 +298,17 @@ func (s *Server) checkStore(ctx context.Context) error {
 	}
 	_, err := s.backend.Revision(ctx)
 	return err
+}
+
+// checkSpace is the health check that fails while the store refuses writes for want of space. It is one of its
+// own, so that whoever wants reads and deletions to be sent here even then can exclude it from a probe.
+func (s *Server) checkSpace(context.Context) error {
+	if r, ok := storage.As[storage.Space](s.backend); ok {
+		if err := r.Room(); err != nil {
+			return fmt.Errorf("507 Insufficient Storage: %w", err)
+		}
+	}
+	return nil
 }
 
 // dispatch is the end of the chain: it routes an authorized request to its handler.

@@ -121,6 +121,12 @@ type Readiness interface {
 	Ready() error
 }
 
+// Space is implemented by backends that can run out of room. Room returns nil, or an ErrNoSpace with
+// the reason while puts are refused, without blocking. Find it with [As]. Health checks use it.
+type Space interface {
+	Room() error
+}
+
 // Exclusive is implemented by backends whose data no other process can have open. Exclusive reports
 // whether this is one. Find it with [As].
 type Exclusive interface {

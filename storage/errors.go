@@ -24,6 +24,9 @@ var (
 	// ErrUnavailable means that the store cannot be asked for now, for example because it lost its
 	// leader. Nothing was committed and nothing will be. The same call may succeed later.
 	ErrUnavailable = errors.New("store is unavailable")
+	// ErrNoSpace is the ErrUnavailable of a store that has no room for a put. Reads, watches and
+	// commits that free space (see [Op].Frees) go on, and so do puts when there is room again.
+	ErrNoSpace = fmt.Errorf("%w: no space left", ErrUnavailable)
 	// ErrUnreadable means that a record exists and its value cannot be read: it is damaged, or its
 	// key of encryption is missing. See [Record].Err.
 	ErrUnreadable = errors.New("record cannot be read")

@@ -66,6 +66,15 @@ type Op struct {
 	Key    string
 	Value  []byte // of a put; the store keeps the slice, so it must not change any more
 	Expect Expect
+	Frees  bool // see Freeing
+}
+
+// Freeing returns the operation as one that serves to free space, such as the put that marks an
+// object for its deletion. A store without space accepts a commit with such an operation, or with a
+// delete, as long as its reserve lasts.
+func (o Op) Freeing() Op {
+	o.Frees = true
+	return o
 }
 
 // Put writes a key. With [Absent] it creates the key, with a revision it replaces that record, and

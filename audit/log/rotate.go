@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/files"
 )
 
 // mode are the permissions of log files: a record can have secrets in it.
@@ -147,7 +149,7 @@ func (r *rotating) rotate() error {
 		r.current = nil
 	}
 	backup := r.backup()
-	if err := os.Rename(r.path, backup); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := files.Rename(r.path, backup); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := r.reopen(); err != nil {
@@ -235,7 +237,7 @@ func compress(path string) (err error) {
 	if err = errors.Join(err, z.Close(), to.Close()); err != nil {
 		return errors.Join(fmt.Errorf("compress %s: %w", path, err), os.Remove(part))
 	}
-	if err := os.Rename(part, path+".gz"); err != nil {
+	if err := files.Rename(part, path+".gz"); err != nil { // from here on it may be the only copy
 		return err
 	}
 	return os.Remove(path)

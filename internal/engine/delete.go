@@ -351,7 +351,7 @@ func (d *deletion) mark(ctx context.Context) error {
 			return err
 		}
 		d.sight.leave()
-		op := storage.Put(d.key, value, storage.Expect(rev))
+		op := storage.Put(d.key, value, storage.Expect(rev)).Freeing()
 		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
 			return d.engine.deleteError(d.stored, err)
 		}

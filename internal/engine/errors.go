@@ -17,6 +17,13 @@ const storeRetryAfter = 2
 // outageRetryAfter is the number of seconds that a client should wait while the store elects a leader.
 const outageRetryAfter = 1
 
+// spaceRetryAfter is the number of seconds that a client should wait while the store has no space.
+const spaceRetryAfter = 5
+
+// noSpace is what clients are told then.
+const noSpace = "the server has no space left to store this (507 Insufficient Storage); nothing was written; " +
+	"delete objects, or have its administrator make room, and try again"
+
 // readError converts a failed read of the store into an error for the client.
 func (e *Engine) readError(r *Kind, verb string, err error) error {
 	switch {
@@ -65,6 +72,10 @@ func (e *Engine) writeError(r *Kind, err error) error {
 // unavailable is the answer while the store cannot be reached. Nothing was written and nothing will be, so
 // clients may send any request again.
 func (e *Engine) unavailable(r *Kind, verb string, err error) error {
+	if errors.Is(err, storage.ErrNoSpace) {
+		e.cfg.Logger.Info("the store has no space for a write", "resource", r.GroupResource().String(), "reason", err.Error())
+		return status.ServiceUnavailable(noSpace).WithRetryAfter(spaceRetryAfter).WithCause(err)
+	}
 	e.cfg.Logger.Info("the store is unavailable", "resource", r.GroupResource().String(), "verb", verb, "reason", err.Error())
 	return status.ServiceUnavailable("the store is unavailable; try again").WithRetryAfter(outageRetryAfter).WithCause(err)
 }

@@ -380,3 +380,14 @@ func checkOwners(f *status.Fields, refs []any) {
 		f.At("metadata", "ownerReferences").Invalid(controllers, "only one reference can have controller set to true")
 	}
 }
+
+// releases reports whether the write takes a finalizer from an object that is to be deleted. A store
+// without space accepts that, as it does deletions.
+func (w *write) releases() bool {
+	return w.stored.old != nil && deleting(w.stored.new) && holders(w.stored.new) < holders(w.stored.old)
+}
+
+// holders is how many finalizers an object has. Namespaces have some in their spec.
+func holders(t map[string]any) int {
+	return len(finalizers(t)) + len(tree.List(t, "spec", "finalizers"))
+}

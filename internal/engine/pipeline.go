@@ -216,6 +216,7 @@ func commit(ctx context.Context, w *write) error {
 			return err
 		}
 		op = storage.Put(w.key, value, expect)
+		op.Frees = w.releases()
 	}
 	if w.opts.DryRun {
 		if len(op.Value) <= w.engine.cfg.Store.Limits().MaxValueBytes {

@@ -13,9 +13,14 @@ import (
 // also after a power cut. A symbolic link at the path is replaced, not followed.
 func Write(path string, data []byte) error { return system().write(path, data) }
 
-// disk is what Write needs of the operating system.
+// Rename gives a finished file another name, in the same directory, and replaces the file that has it.
+// After a power cut, the name belongs to the old file or to all of the new one.
+func Rename(from, to string) error { return system().moved(from, to) }
+
+// disk is what Write and Rename need of the operating system.
 type disk struct {
 	create        func(dir, pattern string) (file, error)
+	open          func(path string) (file, error)
 	rename        func(from, to string) error
 	remove        func(path string) error
 	syncDirectory func(path string) error
@@ -31,6 +36,7 @@ type file interface {
 func system() disk {
 	return disk{
 		create:        func(dir, pattern string) (file, error) { return os.CreateTemp(dir, pattern) }, // with mode 0600
+		open:          func(path string) (file, error) { return os.OpenFile(path, os.O_RDWR, 0) },
 		rename:        os.Rename,
 		remove:        os.Remove,
 		syncDirectory: SyncDirectory,
@@ -55,6 +61,21 @@ func (d disk) write(path string, data []byte) error {
 		return errors.Join(err, d.remove(f.Name()))
 	}
 	return d.syncDirectory(filepath.Dir(path))
+}
+
+// moved syncs the content before it has the new name, as write does.
+func (d disk) moved(from, to string) error {
+	f, err := d.open(from)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := d.rename(from, to); err != nil {
+		return err
+	}
+	return d.syncDirectory(filepath.Dir(to))
 }
 
 // SyncDirectory makes the names in a directory durable.

@@ -26,6 +26,7 @@ func (r *recorded) do(op string) error {
 func (r *recorded) disk() disk {
 	return disk{
 		create:        func(string, string) (file, error) { return recordedFile{r}, r.do("create") },
+		open:          func(path string) (file, error) { return recordedFile{r}, r.do("open " + path) },
 		rename:        func(from, to string) error { return r.do("rename " + from + " " + to) },
 		remove:        func(path string) error { return r.do("remove " + path) },
 		syncDirectory: func(path string) error { return r.do("sync directory " + path) },
@@ -43,6 +44,31 @@ func TestTheContentIsSyncedBeforeItHasAName(t *testing.T) {
 	r := &recorded{}
 	require.NoError(t, r.disk().write("dir/key", []byte("secret")))
 	require.Equal(t, []string{"create", "write", "sync", "close", "rename temp dir/key", "sync directory dir"}, r.done)
+}
+
+func TestAFileIsSyncedBeforeItIsRenamed(t *testing.T) {
+	steps := []string{"open dir/part", "sync", "close", "rename dir/part dir/log", "sync directory dir"}
+	r := &recorded{}
+	require.NoError(t, r.disk().moved("dir/part", "dir/log"))
+	require.Equal(t, steps, r.done)
+	for i, fail := range steps {
+		r := &recorded{fail: fail}
+		require.Error(t, r.disk().moved("dir/part", "dir/log"))
+		end := i + 1
+		if fail == "sync" { // the file is closed anyway
+			end++
+		}
+		require.Equal(t, steps[:end], r.done)
+	}
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "part"), filepath.Join(dir, "log")
+	require.NoError(t, Write(from, []byte("new")))
+	require.NoError(t, Write(to, []byte("old")))
+	require.NoError(t, Rename(from, to))
+	data, err := os.ReadFile(to)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(data))
+	require.ErrorIs(t, Rename(from, to), os.ErrNotExist)
 }
 
 func TestAFailedWriteIsReportedAndLeavesNothing(t *testing.T) {

@@ -24,6 +24,7 @@ var rules = []rule{
 	{"files are named after nouns", nouns},
 	{"codes of requirements stand at the end", codesAtTheEnd},
 	{"nothing happens before main", noInit},
+	{"files get their names after a sync", syncedNames},
 	{"package variables do not change", noState},
 	{"each module is listed", modulesListed},
 	{"released modules use public packages", publicOnly},

@@ -62,7 +62,7 @@ type fault struct {
 func facts() []error {
 	return []error{
 		storage.ErrNotFound, storage.ErrCompacted, storage.ErrFutureRevision, storage.ErrUnknownOutcome, storage.ErrClosed,
-		storage.ErrTooLarge, storage.ErrInvalid, storage.ErrUnavailable, storage.ErrUnreadable,
+		storage.ErrTooLarge, storage.ErrInvalid, storage.ErrNoSpace, storage.ErrUnavailable, storage.ErrUnreadable,
 	}
 }
 

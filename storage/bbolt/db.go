@@ -39,11 +39,12 @@ type DB struct {
 	disk   disk
 	queue  queue // the work of the writer
 
-	done   chan struct{}         // closed by Close: wakes watches
-	failed atomic.Pointer[error] // why commits are refused for good
-	stuck  atomic.Bool           // bbolt's locks are held by a transaction that crashed
-	closed sync.Once
-	writer sync.WaitGroup
+	done    chan struct{}         // closed by Close: wakes watches
+	failed  atomic.Pointer[error] // why commits are refused for good
+	crowded atomic.Pointer[error] // why puts are refused for now
+	stuck   atomic.Bool           // bbolt's locks are held by a transaction that crashed
+	closed  sync.Once
+	writer  sync.WaitGroup
 
 	commits, syncs atomic.Uint64
 	touched        atomic.Int64 // bytes of the map since it was given back
@@ -63,6 +64,7 @@ var (
 	_ storage.Checker   = (*DB)(nil)
 	_ storage.Exclusive = (*DB)(nil)
 	_ storage.Health    = (*DB)(nil)
+	_ storage.Space     = (*DB)(nil)
 	_ storage.Dated     = (*DB)(nil)
 	_ storage.Backup    = (*DB)(nil)
 	_ storage.Lineage   = (*DB)(nil)
@@ -70,10 +72,11 @@ var (
 	_ storage.Advancer  = (*DB)(nil)
 )
 
-// disk is the store's world: how transactions begin and become durable.
+// disk is the store's world: how transactions begin and become durable, and how the file gets blocks.
 type disk struct {
-	begin  func(writable bool) (*bolt.Tx, error)
-	commit func(*bolt.Tx) error // returns after the sync
+	begin    func(writable bool) (*bolt.Tx, error)
+	commit   func(*bolt.Tx) error // returns after the sync
+	allocate func(from, to int64) error
 }
 
 // Open opens the store in the file at path, whose directory must exist. It creates an empty file,
@@ -97,13 +100,18 @@ func Open(path string, opts ...Option) (*DB, error) {
 		now:    o.now,
 		file:   op.file,
 		bolt:   op.bolt,
-		disk:   o.disk(disk{begin: op.bolt.Begin, commit: (*bolt.Tx).Commit}),
-		done:   make(chan struct{}),
-		index:  op.contents.index,
+		disk: o.disk(disk{
+			begin:    op.bolt.Begin,
+			commit:   (*bolt.Tx).Commit,
+			allocate: func(from, to int64) error { return allocate(op.file, from, to) },
+		}),
+		done:  make(chan struct{}),
+		index: op.contents.index,
 	}
 	db.queue.init()
 	db.watchers.init(db)
 	w := &writer{db: db, state: op.contents.state, pending: map[string]int{}}
+	w.space = space{file: op.file, bolt: op.bolt, allocate: db.disk.allocate, reserve: o.reserve}
 	if err := w.begin(); err != nil {
 		return nil, errors.Join(fileError(path, err), db.release())
 	}

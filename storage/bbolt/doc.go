@@ -49,8 +49,14 @@
 // If a write or sync fails, the group fails with storage.ErrUnknownOutcome, nothing of it is
 // published, and commits stop for good: an operating system may drop the pages of a failed sync and
 // report success for the next one. [DB.Healthy] gives the reason; reads continue. Opening the file
-// again shows what happened to the group. A full disk is such a failure: make room, then open the
-// file again.
+// again shows what happened to the group.
+//
+// A full disk is no such failure (space.go). The file has its blocks before a transaction writes them,
+// so a put without room is refused with storage.ErrNoSpace before anything happened. Reads, watches
+// and deletes go on: a reserve at the end of the file is for them, see [WithReserve]. Puts go on when
+// the file can grow again, or when compaction has freed pages in it; the store looks for that twice in
+// a second. [DB.Room] gives the reason. On file systems that write to new blocks each time (btrfs,
+// ZFS) the reserve is no promise; what is refused there has not happened either.
 //
 // One case cannot be caught. After a failed write bbolt reads every page in its own goroutine. If
 // the disk cannot be read by then, the process ends. No acknowledged commit is lost.

@@ -15,6 +15,7 @@ type options struct {
 	limits      storage.Limits
 	disk        func(disk) disk // for tests: put something between DB and bbolt
 	mapBytes    int
+	reserve     int64
 }
 
 // WithNow replaces time.Now with now, for the times of batches and for the revision at which a new
@@ -50,6 +51,17 @@ func WithLimits(l storage.Limits) Option {
 	}
 }
 
+// WithReserve sets how many bytes of the disk the file holds back for deletions, and for the
+// compaction that follows them, when the disk is full. The default, also for n <= 0, is 1 MiB, enough
+// for about 4,000 deletions before the first of them are compacted. Less than 256 KiB count as that.
+func WithReserve(n int64) Option {
+	return func(o *options) {
+		if n > 0 {
+			o.reserve = max(n, 1<<18)
+		}
+	}
+}
+
 func newOptions(opts []Option) options {
 	o := options{
 		now:         time.Now,
@@ -57,6 +69,7 @@ func newOptions(opts []Option) options {
 		limits:      storage.Limits{MaxValueBytes: 4 << 20, MaxOps: 128, MaxCommitBytes: 64 << 20},
 		disk:        func(d disk) disk { return d },
 		mapBytes:    mapBytes,
+		reserve:     reserveBytes,
 	}
 	for _, opt := range opts {
 		if opt != nil {

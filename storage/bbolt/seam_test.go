@@ -31,6 +31,8 @@ type (
 type seam struct {
 	begin  atomic.Pointer[func(really beginFunc, writable bool) (*bolt.Tx, error)]
 	commit atomic.Pointer[func(really commitFunc, tx *bolt.Tx) error]
+
+	allocate atomic.Pointer[func(from, to int64) error]
 }
 
 func (s *seam) option() Option {
@@ -42,6 +44,12 @@ func (s *seam) option() Option {
 						return (*f)(d.begin, writable)
 					}
 					return d.begin(writable)
+				},
+				allocate: func(from, to int64) error {
+					if f := s.allocate.Load(); f != nil {
+						return (*f)(from, to)
+					}
+					return d.allocate(from, to)
 				},
 				commit: func(tx *bolt.Tx) error {
 					if f := s.commit.Load(); f != nil {

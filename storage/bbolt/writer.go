@@ -3,6 +3,7 @@ package bbolt
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ import (
 // If a step fails, nothing is published and the queue is closed for good. A failed sync leaves open
 // what is on disk, and a later successful sync says nothing about the pages that the failed one
 // dropped.
+//
+// If the disk is full, the step fails before anything happened. The group is planned again without
+// what needs space; see space.
 type writer struct {
 	db    *DB
 	state state            // what the file says now
@@ -41,8 +45,11 @@ type writer struct {
 	pending map[string]int  // the group's newest change of each key
 	compact storage.Revision
 	doomed  []position // removed from the index, not yet from the file
-	records []byte     // the encoded changes
-	nanos   int64      // when the group was made
+	space   space
+	records []byte // the encoded changes
+	nanos   int64  // when the group was made
+
+	transaction int // the number of the last one that was begun
 }
 
 const (
@@ -77,29 +84,71 @@ func (w *writer) begin() error {
 	w.last = w.state.last
 	_, err := w.transact(func(tx *bolt.Tx) error {
 		w.db.touch(tx, residentBytes) // Open has read all of it
-		return putState(tx, &w.state)
+		if err := putState(tx, &w.state); err != nil {
+			return err
+		}
+		// A full disk does not keep a store from being opened. What bbolt needs here, an earlier
+		// transaction left free.
+		w.space.level = breathes
+		err := w.space.prepare(tx.Size(), spareBytes)
+		w.space.level = roomy
+		return err
 	})
 	return err
 }
 
 func (w *writer) run() {
 	for !w.db.queue.isStopped() {
+		w.lookForSpace()
 		w.group = w.db.queue.take(w.group)
 		// Also while commits run: if they never pause, there is no better time.
 		removing := w.collect()
 		if len(w.group) > 0 || removing {
 			w.step()
 		} else {
-			<-w.db.queue.work
+			w.idle()
 		}
 	}
+}
+
+// idle waits for work. Without space it waits for that, too: nobody else would notice.
+func (w *writer) idle() {
+	if w.space.level == roomy {
+		<-w.db.queue.work
+		return
+	}
+	again := time.NewTimer(time.Until(w.space.next))
+	defer again.Stop()
+	select {
+	case <-w.db.queue.work:
+	case <-again.C:
+	}
+}
+
+// lookForSpace lowers the level if there is space again.
+func (w *writer) lookForSpace() {
+	if !w.space.due() || w.db.failed.Load() != nil {
+		return
+	}
+	err := guard(func() error {
+		tx, err := w.db.disk.begin(true)
+		if err != nil {
+			return err
+		}
+		return errors.Join(w.space.look(tx), tx.Rollback())
+	})
+	if err != nil {
+		w.db.fail(err)
+		return
+	}
+	w.showRoom()
 }
 
 // collect takes compacted versions out of the index, and reports whether the file has anything to
 // remove. Only the writer changes these fields of db, so it reads them without the lock.
 func (w *writer) collect() bool {
 	db := w.db
-	if db.failed.Load() != nil {
+	if db.failed.Load() != nil || w.space.level == breathes {
 		return false
 	}
 	if len(w.doomed) == 0 && db.index.due(db.compacted) {
@@ -119,13 +168,25 @@ func (w *writer) step() {
 		clear(w.group)
 		return
 	}
+	first := w.next
 	w.plan()
-	if len(w.changes) > 0 || w.compact > w.state.compacted || len(w.doomed) > 0 {
-		if unknown, err := w.write(); err != nil {
+	for len(w.changes) > 0 || w.compact > w.state.compacted || w.removing() > 0 {
+		unknown, err := w.write()
+		if err == nil {
+			w.publish()
+			break
+		}
+		if !w.crowded(err, w.transaction) {
 			w.answerFailure(unknown, err)
 			return
 		}
-		w.publish()
+		// Nobody was told of these revisions, and nothing with them can be read.
+		w.last, w.next = w.state.last, first
+		clear(w.changes)
+		clear(w.pending)
+		w.space.raise()
+		w.showRoom()
+		w.plan()
 	}
 	for i, r := range w.group {
 		r.finish(w.results[i].revision, w.results[i].err)
@@ -140,8 +201,16 @@ func (w *writer) plan() {
 	w.results, w.changes, w.compact = w.results[:0], w.changes[:0], 0
 	for _, r := range w.group {
 		if r.compact != 0 {
+			if w.space.level == breathes {
+				w.results = append(w.results, result{err: w.db.Room()})
+				continue
+			}
 			w.compact = max(w.compact, r.compact)
 			w.results = append(w.results, result{})
+			continue
+		}
+		if err := w.refusal(r.ops); err != nil {
+			w.results = append(w.results, result{err: err})
 			continue
 		}
 		w.results = append(w.results, w.planCommit(r.ops))
@@ -216,22 +285,57 @@ func (w *writer) write() (unknown bool, err error) {
 		if err := w.putRecords(log, &next); err != nil {
 			return err
 		}
-		if err := removeRecords(log, w.doomed, &next); err != nil {
+		if err := removeRecords(log, w.doomed[:w.removing()], &next); err != nil {
 			return err
 		}
 		// The next write beside these records reads their pages.
-		w.db.touch(tx, r.touched+len(w.records)+(1+len(w.doomed))*pageTouch)
-		return putState(tx, &next)
+		w.db.touch(tx, r.touched+len(w.records)+(1+w.removing())*pageTouch)
+		if err := putState(tx, &next); err != nil {
+			return err
+		}
+		w.transaction = tx.ID()
+		return w.space.prepare(tx.Size(), w.need())
 	})
 	if err != nil {
 		return unknown, err
 	}
 	w.state = next
-	w.doomed = w.doomed[:0]
+	if n := w.removing(); n > 0 {
+		w.space.removed = true
+		w.doomed = w.doomed[:copy(w.doomed, w.doomed[n:])]
+	}
 	if cap(w.records) > keepBytes {
 		w.records = nil
 	}
 	return false, nil
+}
+
+// removing is how many records the next transaction removes.
+func (w *writer) removing() int {
+	switch w.space.level {
+	case roomy:
+		return len(w.doomed)
+	case breathes:
+		return 0
+	default:
+		return min(len(w.doomed), fewRemovals)
+	}
+}
+
+// spareBytes is for the pages that each transaction writes: the paths to its records, and the state.
+const spareBytes = 256 << 10
+
+// need is about how many bytes of pages the transaction writes, rather too many. Pages of appended
+// records are at least half full.
+func (w *writer) need() int64 {
+	const perRecord = 64 // of a page, and its part of the branches
+	n := 2*(len(w.records)+len(w.changes)*perRecord) + spareBytes
+	for i := range w.changes {
+		if len(w.changes[i].value) > os.Getpagesize() {
+			n += os.Getpagesize()
+		}
+	}
+	return int64(n + w.removing()*os.Getpagesize())
 }
 
 func (w *writer) putRecords(log *bolt.Bucket, s *state) error {
