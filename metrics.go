@@ -182,6 +182,7 @@ func stored(set *engine.Set) iter.Seq[apiserver.Stored] {
 			one := apiserver.Stored{
 				Group: served.Resource.Group, Resource: served.Resource.Plural, Objects: now.Objects, Revision: uint64(now.Revision),
 				Received: now.Received, Watchers: now.Watchers, Changes: now.Changes, LogBytes: now.LogBytes, Unreadable: now.Unreadable,
+				Comparisons: now.Comparisons, Divergences: now.Divergences,
 			}
 			if !yield(one) {
 				return

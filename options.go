@@ -95,6 +95,7 @@ func (c *config) engine() engine.Config {
 		Prices:                c.prices(),
 		History:               c.watches.History,
 		LogBytes:              c.watches.LogBytes,
+		VerifyEvery:           c.watches.VerifyEvery,
 		Migration:             engine.Migration(c.housekeeping.Migration),
 		Leadership:            c.leadership(),
 		Now:                   c.sources.Now,

@@ -36,6 +36,10 @@ type Watches struct {
 	// Source: WATCH-28.
 	MinDuration time.Duration
 
+	// VerifyEvery is how often the live views are compared with the store. A view that differs is
+	// built again, and its watches end with 410; the log and a metric say so. Default 5 minutes.
+	VerifyEvery time.Duration
+
 	// OldPaths also serves watches by the path that Kubernetes had before the query parameter, and
 	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object. Those who write
 	// rules for proxies have two spellings to think of then. Default: 404.
@@ -53,7 +57,7 @@ func (w Watches) apply(c *config) error {
 	merge(&c.watches, w)
 	return errors.Join(
 		notNegative("Watches.History", w.History), notNegative("Watches.LogBytes", w.LogBytes),
-		notNegative("Watches.BookmarkEvery", w.BookmarkEvery), notNegative("Watches.MinDuration", w.MinDuration))
+		notNegative("Watches.BookmarkEvery", w.BookmarkEvery), notNegative("Watches.VerifyEvery", w.VerifyEvery), notNegative("Watches.MinDuration", w.MinDuration))
 }
 
 // HTTP says how requests are served.

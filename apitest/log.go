@@ -2,11 +2,14 @@ package apitest
 
 import (
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
+
+	"github.com/kindwright/kindwright/internal/engine"
 )
 
 // testLog writes the server's messages to the test's log until the test ends.
@@ -21,8 +24,12 @@ func (l *testLog) logger() logr.Logger {
 	return funcr.New(func(_, line string) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if !l.ended { // a log after the end of the test would panic
-			l.to.Log("server:", line)
+		if l.ended { // a log after the end of the test would panic
+			return
+		}
+		l.to.Log("server:", line)
+		if strings.Contains(line, engine.Diverged) {
+			l.to.Fail() // whatever the test is about
 		}
 	}, funcr.Options{})
 }

@@ -84,6 +84,7 @@ func (cfg Config) New(t testing.TB, definitions ...registry.Definition) *Server 
 		kindwright.Before("authorize", throughFaults),
 		kindwright.LogTo(s.log.logger()),
 		kindwright.Access{CheckPlugins: true, CheckExecution: true},
+		kindwright.Watches{VerifyEvery: time.Second}, // a difference fails the test, see testLog
 	}, cfg.Options...)
 	s.start(kindwright.New(s.store, options...))
 	return s

@@ -125,7 +125,9 @@ type Cache struct {
 	shared   *ordered.Map[*Entry]
 	copied   uint64 // upper bound of the nodes that tree has copied on write since the start
 	received uint64 // changes that were applied
-	pins     pins
+
+	comparisons, divergences uint64 // with the store, see Dispatcher.Verify
+	pins                     pins
 }
 
 func newCache(d *Dispatcher, config CacheConfig) *Cache {

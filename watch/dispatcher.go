@@ -30,19 +30,23 @@ type Dispatcher struct {
 	observer  Observer                                  // optional
 	observed  atomic.Pointer[map[string][]*Observation] // by prefix; the map is never changed
 	published atomic.Uint64
+	verified  atomic.Uint64 // the revision at which all kinds were last the same as in the store
 	waiters   waiters
 	local     bool // the store answers without a round trip
 	newest    storage.Question[storage.Revision]
 
 	mu      sync.Mutex // taken before a cache's lock; guards everything below, and is held while a batch is applied
 	caches  map[string]*Cache
-	shadows map[string]*Cache // each is about to replace a cache
-	state   error             // why the view is not live; nil if it is
-	target  storage.Revision  // the view is live again once this is published
-	live    chan struct{}     // closed when the view has been live once, or never will be
+	shadows map[string]*Cache   // each is about to replace a cache
+	broken  map[*Cache]struct{} // what Run has to list again
+	state   error               // why the view is not live; nil if it is
+	target  storage.Revision    // the view is live again once this is published
+	live    chan struct{}       // closed when the view has been live once, or never will be
 	running bool
 	ended   bool
 	woken   []*Cursor // reused
+
+	interrupt context.CancelFunc // ends the watch over the store, so that Run looks at broken
 }
 
 var errNotStarted = errors.New("watch: the dispatcher has not started")
@@ -62,6 +66,7 @@ func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
 		store:   store,
 		caches:  make(map[string]*Cache),
 		shadows: make(map[string]*Cache),
+		broken:  make(map[*Cache]struct{}),
 		state:   errNotStarted,
 		live:    make(chan struct{}),
 	}
@@ -209,7 +214,13 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.end()
 	var pause backoff
 	for {
-		err := d.follow(ctx, &pause)
+		err := d.mend(ctx)
+		if err == nil {
+			err = d.follow(ctx, &pause)
+		}
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // by rebuild
+			continue
+		}
 		if errors.Is(err, storage.ErrCompacted) {
 			d.report(err)
 			err = d.resync(ctx)
@@ -251,6 +262,7 @@ func (d *Dispatcher) end() {
 	}
 	clear(d.caches)
 	clear(d.shadows)
+	clear(d.broken)
 }
 
 // report records for Ready that the view is not live.
@@ -268,6 +280,8 @@ func (d *Dispatcher) follow(ctx context.Context, pause *backoff) error {
 		return err
 	}
 	d.aim(revision)
+	ctx, cancel := d.watching(ctx)
+	defer cancel()
 	for batch, err := range d.store.Watch(ctx, "", d.Published()) {
 		if err != nil {
 			return err

@@ -19,6 +19,9 @@ type Statistics struct {
 	Floor storage.Revision
 
 	Unreadable int // objects that exist and cannot be read
+
+	Comparisons uint64 // with the store; see [Dispatcher.Verify]
+	Divergences uint64 // comparisons that found a difference
 }
 
 // Statistics returns current figures.
@@ -28,5 +31,6 @@ func (c *Cache) Statistics() Statistics {
 	return Statistics{
 		Objects: c.tree.Len(), Revision: c.head(), Received: c.received, Watchers: c.roster.count,
 		Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor, Unreadable: len(c.unreadable),
+		Comparisons: c.comparisons, Divergences: c.divergences,
 	}
 }

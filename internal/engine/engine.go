@@ -40,6 +40,9 @@ type Config struct {
 	// watch.CacheConfig.
 	LogBytes int
 
+	// VerifyEvery is how often the live views are compared with the store. Default 5 minutes.
+	VerifyEvery time.Duration
+
 	// ResetByEmptyList lets an update with an empty managedFields list reset the owners of all
 	// fields, as kube-apiserver does (READ-03). By default only a list with one empty entry does.
 	ResetByEmptyList bool
@@ -132,6 +135,9 @@ func (cfg *Config) complete() error {
 	if cfg.History == 0 {
 		cfg.History = 5 * time.Minute
 	}
+	if cfg.VerifyEvery <= 0 {
+		cfg.VerifyEvery = defaultVerifyEvery
+	}
 	if cfg.Serves == nil {
 		cfg.Serves = func(r *registry.Resource) bool { return !r.Optional }
 	}
@@ -207,6 +213,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	if _, ok := storage.As[storage.Recoder](e.cfg.Store); ok {
 		e.running.Go(func() { e.recover(ctx) })
 	}
+	e.running.Go(func() { e.verify(ctx) })
 	return e.dispatcher.AwaitLive(ctx) // a started engine is ready
 }
 

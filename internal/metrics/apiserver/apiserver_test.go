@@ -386,7 +386,7 @@ func TestStatesAreReadWhenScraped(t *testing.T) {
 		`kindwright_migration_objects{group="example.com",resource="widgets",state="left"} 2`,
 	}, lines(t, &r, "kindwright_migration_"))
 	state = state[:1]
-	require.Len(t, lines(t, &r, "kindwright_watch_"), 3, "a kind that is gone has no series")
+	require.Len(t, lines(t, &r, "kindwright_watch_"), 5, "a kind that is gone has no series")
 }
 
 // TestCountingAllocatesNothing: what runs for each request or event.

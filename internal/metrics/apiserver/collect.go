@@ -19,6 +19,8 @@ type Stored struct {
 	LogBytes int // that the log keeps in memory
 
 	Unreadable int // objects in the store that cannot be read
+
+	Comparisons, Divergences uint64 // of the live view with the store
 }
 
 // The families of CollectStored.
@@ -32,6 +34,8 @@ const (
 	logChanges
 	logBytes
 	unreadable
+	comparisons
+	divergences
 )
 
 // storedFamilies: a change is in the log, and so given to every watcher, at the moment it is received.
@@ -46,6 +50,8 @@ var storedFamilies = [...]metrics.Desc{
 	logChanges:       gauge("kindwright_watch_log_changes", "Changes that are kept for watches that resume.", "group", "resource"),
 	logBytes:         gauge("kindwright_watch_log_bytes", "Memory that these changes keep in use.", "group", "resource"),
 	unreadable:       gauge("kindwright_storage_unreadable_objects", "Objects in the store that cannot be read.", "group", "resource"),
+	comparisons:      counter("kindwright_watch_comparisons_total", "Comparisons of the live view with the store.", "group", "resource"),
+	divergences:      counter("kindwright_watch_divergences_total", "Comparisons that found a difference.", "group", "resource"),
 }
 
 // CollectStored registers the families about stored resources. Each scrape calls all, which yields each
@@ -66,6 +72,8 @@ func CollectStored(r *metrics.Registry, all func() iter.Seq[Stored]) {
 			b.Add(logChanges, float64(s.Changes), s.Group, s.Resource)
 			b.Add(logBytes, float64(s.LogBytes), s.Group, s.Resource)
 			b.Add(unreadable, float64(s.Unreadable), s.Group, s.Resource)
+			b.Add(comparisons, float64(s.Comparisons), s.Group, s.Resource)
+			b.Add(divergences, float64(s.Divergences), s.Group, s.Resource)
 		}
 	})
 }
