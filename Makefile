@@ -8,6 +8,7 @@ LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirnam
 .PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements cluster-faults histories tools
 .PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long restores differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
 .PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long move-scale restores differential apply-long versions-long faults planted crash crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
+.PHONY: help test check lint fmt vet bench bench-run kinds-scale crds-scale crds-churn kinds-churn walks bench-peer bench-kube fuzz long differential apply-long versions-long faults planted crash crash-lab crd-corpus crd-oracle kubectl-check controllers-envtest controller-runtime measure release release-check memory-search memory-load rbac audit-torture attack pairs cluster-requirements tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -124,6 +125,11 @@ crd-oracle: ## 100,000 random objects, and those definitions, beside the code of
 
 crash: ## kill the example server among writes, KILLS=50 times
 	KINDWRIGHT_KILLS=$(or $(KILLS),50) go test -count=1 -timeout 1h -v -run KilledServer ./examples/internal/program
+
+crash-lab: ## power cuts, kills, torn pages, damage, failed syncs and full disks against storage/bbolt; needs root and strace; KINDWRIGHT_SHORT=1 for a twentieth of it
+	@[ "$$(id -u)" = 0 ] || { echo 'crash-lab mounts file systems and cuts their power, so it needs root: sudo make crash-lab' >&2; exit 1; }
+	go test -count=1 -timeout 6h -v ./internal/crashtest $(if $(KINDWRIGHT_SHORT), \
+		-cuts=48 -kills=50 -torn=250 -damaged=150 -syncs=12 -full=5, -cuts=1000 -kills=1000 -torn=5000 -damaged=3000 -syncs=200 -full=100)
 
 kubectl-check: ## a real kubectl against the example server, and in all the tests of kubectl; KUBECTL=path of one, 1.31 or newer
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh

@@ -129,6 +129,7 @@ var house = [...][]room{
 		{path: "internal/remotestore", std: true, why: "a store of another process, for the suites of the core"},
 		{path: "internal/conformance", std: true, tests: true, why: "each requirement on the protocol, over HTTP, on every backend"},
 		{path: "internal/differential", std: true, tests: true, why: "the same random requests to two servers, one of which may be Kubernetes'"},
+		{path: "internal/crashtest", std: true, tests: true, why: "power cuts, kills, torn pages, failed syncs and full disks, and what is left then"},
 		{path: "internal/soak", std: true, tests: true, why: "every event of a whole server under random load, checked"},
 		{path: "scripts/sbom", why: "what a program of a release consists of"},
 		{path: "examples", std: true, why: "says which programs there are"},
