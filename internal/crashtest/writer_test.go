@@ -231,6 +231,7 @@ func killAfter(n int) func(*os.Process) {
 }
 
 // row prints a row of the table.
-func row(experiment, result, control string) {
-	fmt.Printf("| %s | %s | %s |\n", experiment, result, control)
+func row(t *testing.T, experiment, result, control string) {
+	t.Helper()
+	t.Logf("| %s | %s | %s |", experiment, result, control)
 }

@@ -22,9 +22,10 @@ import (
 // before a byte is written, and harms nothing.
 //
 // It keeps a reserve of blocks after the last page in use. A put may not reach into it. A delete may,
-// down to the part that compaction needs, which takes the deleted records out of the file. All of them
-// take pages in front of the reserve if some are free, so a file that cannot grow any more accepts
-// puts again after a compaction.
+// down to the part that compaction needs, which takes the deleted records out of the file. bbolt takes
+// free pages in front of the reserve first, so a file that cannot grow any more accepts puts again
+// after a compaction. Pages of the reserve that were used once are then free ones like all others. So
+// in a file that cannot grow, puts must leave as many free pages as the reserve lacks (affords).
 //
 // The limit is bbolt's MaxSize, which it checks when a transaction takes its pages, before the
 // transaction writes any. What bbolt does then, it does after a failed write, too: it forgets the
@@ -43,6 +44,7 @@ type space struct {
 	reserve  int64
 
 	solid   int64 // the file has blocks up to here
+	budget  int64 // what may be written before the free pages are counted again
 	level   level
 	removed bool          // since the level was raised, records were removed
 	next    time.Time     // no attempt to get more blocks is made before
@@ -82,10 +84,14 @@ func (s *space) kept() int64 {
 	}
 }
 
-// prepare gets room for a transaction that writes about need bytes, when the pages in use end at
-// high. If there is none, the transaction may still find enough free pages; bbolt fails it
-// otherwise. An error is none about space.
-func (s *space) prepare(high, need int64) error {
+// errReserved: what is left is the reserve.
+var errReserved = errors.New("the rest is reserved")
+
+// prepare gets room for a transaction that writes about need bytes. If there is none, the transaction
+// may still find enough free pages; bbolt fails it otherwise. The only error about space is
+// errReserved.
+func (s *space) prepare(tx *bolt.Tx, need int64) error {
+	high := tx.Size()
 	if want := high + need + s.reserve; s.solid < want {
 		if err := s.grow(high, roundUp(want, growBytes)); err != nil {
 			return err
@@ -95,9 +101,30 @@ func (s *space) prepare(high, need int64) error {
 	if limit := s.solid - s.kept(); limit < high+need {
 		// Without AllocSize, bbolt compares exactly what it needs with MaxSize, of which 0 is none.
 		s.bolt.AllocSize, s.bolt.MaxSize = 0, int(max(1, limit))
+		if s.level <= tight && !s.affords(tx, need) {
+			return errReserved
+		}
+		return nil
 	}
+	s.budget = 0
 	return nil
 }
+
+// affords reports whether a transaction leaves as much as its level must leave. It counts the free pages
+// only when what it knows of them is used up.
+func (s *space) affords(tx *bolt.Tx, need int64) bool {
+	if s.budget < need {
+		s.budget = s.room(tx) - s.kept()
+	}
+	if s.budget < need {
+		return false
+	}
+	s.budget -= max(need-spareBytes, 0) + spareBytes/16 // the paths are freed again
+	return true
+}
+
+// room is what can be written without growing the file.
+func (s *space) room(tx *bolt.Tx) int64 { return freeBytes(tx) + max(0, s.solid-tx.Size()) }
 
 // grow asks for blocks up to an offset, unless it was refused a moment ago.
 func (s *space) grow(high, to int64) error {
@@ -135,7 +162,7 @@ func (s *space) settle(to int64) error {
 // raise notes that a transaction did not fit.
 func (s *space) raise() {
 	s.level = min(s.level+1, breathes)
-	s.removed = false
+	s.removed, s.budget = false, 0
 	s.next = time.Now().Add(max(s.pause, shortPause))
 }
 
@@ -145,13 +172,16 @@ func (s *space) due() bool { return s.level > roomy && !time.Now().Before(s.next
 // look lowers the level if there may be room again: the file can grow, or has free pages.
 func (s *space) look(tx *bolt.Tx) error {
 	high := tx.Size()
-	if err := s.grow(high, roundUp(max(high, s.solid)+s.reserve+growBytes, growBytes)); err != nil {
-		return err
+	if want := high + s.reserve + growBytes; s.solid < want {
+		if err := s.grow(high, roundUp(want, growBytes)); err != nil {
+			return err
+		}
 	}
+	s.budget = 0
 	switch {
 	case s.solid >= high+s.reserve+growBytes:
 		s.level = roomy
-	case s.removed && freeBytes(tx) >= s.reserve/4:
+	case s.removed && s.room(tx) >= s.reserve+2*spareBytes:
 		s.level, s.removed = roomy, false
 	case s.level > tight && (s.removed || s.solid > high):
 		s.level, s.removed = s.level-1, false
@@ -203,7 +233,7 @@ func zeros(f *os.File, from, to int64) error {
 // crowded reports whether a transaction failed because it did not fit, and is known not to have
 // happened. failed is its number.
 func (w *writer) crowded(err error, failed int) bool {
-	if errors.Is(err, berrors.ErrMaxSizeReached) {
+	if errors.Is(err, berrors.ErrMaxSizeReached) || errors.Is(err, errReserved) {
 		return true
 	}
 	var path *fs.PathError

@@ -90,7 +90,7 @@ func (w *writer) begin() error {
 		// A full disk does not keep a store from being opened. What bbolt needs here, an earlier
 		// transaction left free.
 		w.space.level = breathes
-		err := w.space.prepare(tx.Size(), spareBytes)
+		err := w.space.prepare(tx, spareBytes)
 		w.space.level = roomy
 		return err
 	})
@@ -294,7 +294,7 @@ func (w *writer) write() (unknown bool, err error) {
 			return err
 		}
 		w.transaction = tx.ID()
-		return w.space.prepare(tx.Size(), w.need())
+		return w.space.prepare(tx, w.need())
 	})
 	if err != nil {
 		return unknown, err
