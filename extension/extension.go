@@ -139,18 +139,18 @@ func (e *Extension) hostFailed(err error) {
 // complete fills in defaults and checks what was given.
 func (c *Config) complete(failed func(error)) error {
 	if why := meta.CheckDNSLabel(c.Name); why != "" {
-		return fmt.Errorf("Name: %q %s", c.Name, why)
+		return fmt.Errorf("Config.Name: %q %s", c.Name, why)
 	}
 	if len(c.Kinds) == 0 {
-		return errors.New("Kinds: there are none")
+		return errors.New("Config.Kinds: there are none")
 	}
 	c.Namespace = cmp.Or(c.Namespace, ownNamespace(), "default")
 	if why := meta.CheckDNSLabel(c.Namespace); why != "" {
-		return fmt.Errorf("Namespace: %q %s", c.Namespace, why)
+		return fmt.Errorf("Config.Namespace: %q %s", c.Namespace, why)
 	}
 	c.Listen = cmp.Or(c.Listen, defaultListen)
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("Listen: %w", err)
+		return fmt.Errorf("Config.Listen: %w", err)
 	}
 	if c.Advertise != "" {
 		if _, _, err := c.advertised(); err != nil {

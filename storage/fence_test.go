@@ -12,7 +12,7 @@ import (
 
 func TestAFenceKeepsCommitsOut(t *testing.T) {
 	db := memory.New()
-	defer db.Close()
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s := storage.New(db)
 	term, work := storage.SysKey("term"), storage.SysKey("work")
 	at, err := s.Commit(t.Context(), []storage.Op{storage.Put(term, nil, storage.Absent)})
@@ -38,7 +38,7 @@ func TestAFenceKeepsCommitsOut(t *testing.T) {
 
 func TestStoresInEachOtherHaveOneFence(t *testing.T) {
 	db := memory.New()
-	defer db.Close()
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s := storage.New(storage.New(db))
 	at, err := s.Commit(t.Context(), []storage.Op{storage.Put(storage.SysKey("term"), nil, storage.Absent)})
 	require.NoError(t, err)

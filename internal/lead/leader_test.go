@@ -214,7 +214,7 @@ func TestATermThatCannotBeReadIsReplaced(t *testing.T) {
 
 func TestAStoreOfOneProcessNeedsNoRecords(t *testing.T) {
 	db := memory.New()
-	defer db.Close()
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	before, err := db.Revision(t.Context())
 	require.NoError(t, err)
 	l := lead.New(lead.Config{Store: storage.New(db)})

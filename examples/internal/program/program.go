@@ -141,7 +141,6 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.Serve(served(f, authorizer.Types(), given.accounts)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizer),
-		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...),
 		kindwright.Audit(policy, sinks...),
 		kindwright.LogTo(log),
 		kindwright.Kubernetes{
@@ -155,7 +154,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
 		kindwright.CheckHealth(given.signed.Health()),
-		kindwright.CheckHealth(health.Health|health.Ready, checks...),
+		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...), kindwright.CheckHealth(health.Health|health.Ready, checks...),
 		kindwright.Before("body", f.accounts.Documents(given.accounts, log, f.listen)),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
 		kindwright.Debug{Backup: f.backup},
