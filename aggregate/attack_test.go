@@ -211,7 +211,9 @@ func TestTLS_WhoIsNotTheServiceIsNotAsked(t *testing.T) {
 func TestSSRF_AddressesOfTheMachineAreRefused(t *testing.T) {
 	w := newWorld(t, func(c *aggregate.Config) { c.AllowLoopback = false })
 	w.listen("loop", http.NotFoundHandler(), "loop.default.svc")
+	w.mu.Lock()
 	w.addresses["meta"], w.addresses["cloud"], w.addresses["any"] = "169.254.169.254:443", "100.100.100.200:443", "0.0.0.0:443"
+	w.mu.Unlock()
 	for name, message := range map[string]string{"loop": "loopback", "meta": "link-local", "cloud": "metadata", "any": "unspecified"} {
 		w.registerAs(name+".example.dev", name, "v1")
 		w.awaitMessage("v1."+name+".example.dev", "FailedDiscoveryCheck", message)
@@ -248,7 +250,9 @@ func TestConditionsSayWhatIsWrong(t *testing.T) {
 		w.registerAs(name+".example.dev", name, "v1")
 		w.awaitMessage("v1."+name+".example.dev", "FailedDiscoveryCheck", c.message)
 	}
+	w.mu.Lock()
 	w.problems["ports"] = &aggregate.Problem{Reason: "ServicePortError", Message: "no"}
+	w.mu.Unlock()
 	w.registerAs("ports.example.dev", "ports", "v1")
 	w.await("v1.ports.example.dev", "ServicePortError")
 	w.registerAs("gone.example.dev", "gone", "v1")

@@ -6,8 +6,8 @@
 //
 // Requests for the group versions of a back end pass the whole chain of this server first: they are
 // authenticated, audited, limited and authorized here. Then they are sent on with the user in headers,
-// under a client certificate that the back end trusts. Discovery and OpenAPI describe the kinds of all
-// servers together.
+// under a client certificate that the back end trusts. Discovery and OpenAPI v3 describe the kinds of
+// all servers together. OpenAPI v2 has the kinds of this server alone.
 //
 // A back end is another server that may be slow, broken or hostile. What it can do is bounded: it is
 // asked in the background for what the documents need, its failure stays its own, and it cannot take

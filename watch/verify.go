@@ -56,6 +56,9 @@ func (d *Dispatcher) Verify(ctx context.Context) ([]Difference, error) {
 	return found, err
 }
 
+// Verified returns the revision at which Verify has last found no difference, or 0.
+func (d *Dispatcher) Verified() storage.Revision { return storage.Revision(d.verified.Load()) }
+
 // verify compares the kind with the store once it has reached a revision.
 func (c *Cache) verify(ctx context.Context, least storage.Revision) ([]Difference, error) {
 	for {

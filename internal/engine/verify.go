@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/watch"
 )
 
@@ -14,17 +15,22 @@ const Diverged = "The live view of an object differed from the store. Its kind i
 // 100 MiB from the store.
 const defaultVerifyEvery = 5 * time.Minute
 
-// verify compares the live views with the store until ctx ends.
+// idleVerifyEvery is how often an idle store is asked whether it is still idle, unless comparisons are
+// rarer than that. Tests wait for months in virtual time.
+const idleVerifyEvery = time.Minute
+
+// verify compares the live views with the store until ctx ends. While nothing changes it looks more and more
+// rarely.
 func (e *Engine) verify(ctx context.Context) {
-	every := time.NewTicker(e.cfg.VerifyEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
+	every := e.cfg.VerifyEvery
+	for wait := every; pause.For(ctx, wait) == nil; {
+		before := e.dispatcher.Verified()
 		e.verifyOnce(ctx)
+		if e.dispatcher.Verified() == before {
+			wait = min(2*wait, max(every, idleVerifyEvery))
+		} else {
+			wait = every
+		}
 	}
 }
 
