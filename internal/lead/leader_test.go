@@ -310,6 +310,8 @@ func TestNoTermWritesAfterTheNext(t *testing.T) {
 		time.Sleep(2 * time.Minute) // those that were killed
 		end()
 		require.NoError(t, <-seen)
+		mu.Lock()
+		defer mu.Unlock()
 		require.Greater(t, terms, 150)
 	})
 }

@@ -3,6 +3,7 @@ package mirror_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,25 +62,25 @@ func TestAMirrorShowsWhatIsThere(t *testing.T) {
 func TestARefusedMirrorTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host := apitest.New(t, kinds.ConfigMaps())
-		allowed := false
+		var allowed atomic.Bool
 		by := func(r *http.Request) (*http.Response, error) {
-			if allowed {
+			if allowed.Load() {
 				return host.Transport().RoundTrip(r)
 			}
 			return host.As("nobody").Transport.RoundTrip(r)
 		}
-		failures := 0
+		var failures atomic.Int64
 		m := mirror.New[kinds.ConfigMap](mirror.Config[kinds.ConfigMap]{
-			Client: client.For(&http.Client{Transport: roundTripper(by)}, configMaps), Failed: func(error) { failures++ },
+			Client: client.For(&http.Client{Transport: roundTripper(by)}, configMaps), Failed: func(error) { failures.Add(1) },
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); m.Run(ctx) }()
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, m.Err(), "forbidden")
-		require.Greater(t, failures, 3)
-		require.Less(t, failures, 10)
-		allowed = true
+		require.Greater(t, failures.Load(), int64(3))
+		require.Less(t, failures.Load(), int64(10))
+		allowed.Store(true)
 		<-m.Synced()
 		synctest.Wait()
 		require.NoError(t, m.Err())
