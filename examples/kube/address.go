@@ -171,14 +171,33 @@ func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
 func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) {
 	width := c.ServiceRange.Addr().BitLen() - c.ServiceRange.Bits()
 	count := uint64(1)<<min(width, 62) - 2 // without the first, which names the range, and the last; the second is the server's own
-	found, err := c.free(ctx, seed, count-1, func(i uint64) string { return addressKey(nth(c.ServiceRange, i+2).String()) }, nil)
+	numbered := func(from uint64) func(uint64) string {
+		return func(i uint64) string { return addressKey(nth(c.ServiceRange, from+i+2).String()) }
+	}
+	// Users choose addresses at the beginning of the range, so these are given out last (KEP-3070).
+	chosen := staticBand(count - 1)
+	from := chosen
+	found, err := c.free(ctx, seed, count-1-chosen, numbered(from), nil)
+	if err == nil && found < 0 && chosen > 0 {
+		from = 0
+		found, err = c.free(ctx, seed, chosen, numbered(from), nil)
+	}
 	if err != nil {
 		return "", err
 	}
 	if found < 0 {
 		return "", status.Internal(fmt.Errorf("the range %s of addresses of services is full", c.ServiceRange)).WithMessage("failed to allocate a serviceIP: range is full")
 	}
-	return nth(c.ServiceRange, uint64(found)+2).String(), nil
+	return nth(c.ServiceRange, from+uint64(found)+2).String(), nil
+}
+
+// staticBand returns how many of the first addresses are left for users to choose.
+func staticBand(count uint64) uint64 {
+	band := min(max(count/16, 16), 256)
+	if band >= count {
+		return 0
+	}
+	return band
 }
 
 // nth returns the address with a number in a range.

@@ -100,7 +100,7 @@ func servedVersions() map[string][]string {
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
 		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
 		// Groups of kube-apiserver that are not served here.
-		"apiregistration.k8s.io": nil, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil,
+		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil,
 	}
 }
 

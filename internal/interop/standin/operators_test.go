@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -50,12 +52,22 @@ func (k *kubectl) list(name string, all []object) string {
 func (k *kubectl) live(file string) (out []object) {
 	k.t.Helper()
 	var list struct{ Items []object }
-	text := k.run("get", "-f", file, "-o", "json", "--show-managed-fields")
-	if i := strings.IndexByte(text, '{'); i > 0 {
-		text = text[i:] // skip a warning
-	}
-	require.NoError(k.t, json.Unmarshal([]byte(text), &list))
+	require.Eventually(k.t, func() bool {
+		list.Items = nil
+		text := k.run("get", "-f", file, "-o", "json", "--show-managed-fields")
+		if i := strings.IndexByte(text, '{'); i > 0 {
+			text = text[i:] // skip a warning
+		}
+		return json.Unmarshal([]byte(text), &list) == nil && !slices.ContainsFunc(list.Items, unjudged)
+	}, time.Minute, time.Millisecond)
 	return list.Items
+}
+
+// unjudged reports whether an object is a policy whose status the server is still to write.
+func unjudged(o object) bool {
+	status, _ := o["status"].(map[string]any)
+	metadata, _ := o["metadata"].(map[string]any)
+	return o["kind"] == "ValidatingAdmissionPolicy" && !reflect.DeepEqual(status["observedGeneration"], metadata["generation"])
 }
 
 // labelled returns copies of objects with an additional label.
