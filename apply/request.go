@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -74,26 +76,42 @@ func (f *Fields) isReset(list []any, present bool) bool {
 	return false
 }
 
-// EqualButTimes reports whether two objects are equal except for the times in their managedFields.
-// A write that would store only new times must not change the object.
+// EqualButTimes reports whether two objects are equal except for the times in their managedFields, and
+// the order of these, which follows from the times. A write that would store only new times must not
+// change the object.
 //
 // Source: SSA-28, design rule 8.
 func EqualButTimes(a, b map[string]any) bool {
 	listA, _ := entriesOf(a)
 	listB, _ := entriesOf(b)
-	if len(listA) != len(listB) {
+	if !slices.EqualFunc(listA, listB, sameEntry) && !sameInOtherOrder(listA, listB) {
 		return false
-	}
-	for i := range listA {
-		entryA, okA := listA[i].(map[string]any)
-		entryB, okB := listB[i].(map[string]any)
-		if !okA || !okB || !equalBut("time", entryA, entryB) {
-			return false
-		}
 	}
 	metadataA, okA := a["metadata"].(map[string]any)
 	metadataB, okB := b["metadata"].(map[string]any)
 	return okA == okB && equalBut("managedFields", metadataA, metadataB) && equalBut("metadata", a, b)
+}
+
+func sameInOtherOrder(a, b []any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	rest := slices.Clone(b)
+	for _, entry := range a {
+		at := slices.IndexFunc(rest, func(other any) bool { return sameEntry(entry, other) })
+		if at < 0 {
+			return false
+		}
+		rest = slices.Delete(rest, at, at+1)
+	}
+	return true
+}
+
+// sameEntry compares two entries of managedFields but for their times.
+func sameEntry(a, b any) bool {
+	entryA, okA := a.(map[string]any)
+	entryB, okB := b.(map[string]any)
+	return okA && okB && equalBut("time", entryA, entryB)
 }
 
 // equalBut compares two maps and ignores one field.
