@@ -159,16 +159,16 @@ func (c *Config) complete(failed func(error)) error {
 	}
 	c.GroupPriority = cmp.Or(c.GroupPriority, defaultGroupPriority)
 	if c.GroupPriority < 1 || c.GroupPriority > maxGroupPriority {
-		return fmt.Errorf("GroupPriority: %d must be from 1 to %d", c.GroupPriority, maxGroupPriority)
+		return fmt.Errorf("Config.GroupPriority: %d must be from 1 to %d", c.GroupPriority, maxGroupPriority)
 	}
 	c.VersionPriority = cmp.Or(c.VersionPriority, defaultVersionPriority)
 	if c.VersionPriority < 1 || c.VersionPriority > maxVersionPriority {
-		return fmt.Errorf("VersionPriority: %d must be from 1 to %d", c.VersionPriority, maxVersionPriority)
+		return fmt.Errorf("Config.VersionPriority: %d must be from 1 to %d", c.VersionPriority, maxVersionPriority)
 	}
 	if c.Host.URL == "" {
 		host, err := authn.InCluster(failed)
 		if err != nil {
-			return fmt.Errorf("Host: %w; outside of a cluster, give the connection to one", err)
+			return fmt.Errorf("Config.Host: %w; outside of a cluster, give the connection to one", err)
 		}
 		c.Host = host
 	}
@@ -179,14 +179,14 @@ func (c *Config) complete(failed func(error)) error {
 func (c *Config) advertised() (host string, port int32, err error) {
 	host, text, err := net.SplitHostPort(c.Advertise)
 	if err != nil {
-		return "", 0, fmt.Errorf("Advertise: %w", err)
+		return "", 0, fmt.Errorf("Config.Advertise: %w", err)
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 {
-		return "", 0, fmt.Errorf("Advertise: %q is no port", text)
+		return "", 0, fmt.Errorf("Config.Advertise: %q is no port", text)
 	}
 	if why := meta.CheckDNSSubdomain(host); why != "" {
-		return "", 0, fmt.Errorf("Advertise: %q cannot be the name of a Service of type ExternalName: %s", host, why)
+		return "", 0, fmt.Errorf("Config.Advertise: %q cannot be the name of a Service of type ExternalName: %s", host, why)
 	}
 	return host, int32(n), nil
 }
