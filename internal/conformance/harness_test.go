@@ -123,7 +123,7 @@ func start(t *testing.T, open func() storage.Backend, opts ...kindwright.Option)
 // startWith is start with options for the built-in kinds.
 func startWith(t *testing.T, open func() storage.Backend, of []kinds.ControlPlaneOption, opts ...kindwright.Option) *server {
 	t.Helper()
-	backend := shared(open())
+	backend := shared(t, open())
 	base := []kindwright.Option{
 		kindwright.Serve(widgets(), zones(), gauges(), slates(), kinds.ControlPlane(of...)),
 		kindwright.Authenticate(byHeader),

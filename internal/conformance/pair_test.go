@@ -39,11 +39,21 @@ var alone = map[string]string{
 
 // shared returns a store as one that several processes have open, if tests run on pairs. So one of the
 // two servers leads.
-func shared(b storage.Backend) storage.Backend {
-	if os.Getenv(pairs) == "" {
+func shared(t *testing.T, b storage.Backend) storage.Backend {
+	t.Helper()
+	if os.Getenv(pairs) == "" || isAlone(t.Name()) {
 		return b
 	}
 	return several{b}
+}
+
+func isAlone(test string) bool {
+	for name := range alone {
+		if strings.HasPrefix(test, name) {
+			return true
+		}
+	}
+	return false
 }
 
 type several struct{ storage.Backend }
@@ -55,13 +65,8 @@ func (s several) Unwrap() storage.Backend { return s.Backend }
 // run on pairs. wait waits until the second one has stopped.
 func alternate(ctx context.Context, t *testing.T, first *kindwright.Server, more func() (*kindwright.Server, error)) (h http.Handler, wait func()) {
 	t.Helper()
-	if os.Getenv(pairs) == "" {
+	if os.Getenv(pairs) == "" || isAlone(t.Name()) {
 		return first, func() {}
-	}
-	for name := range alone {
-		if strings.HasPrefix(t.Name(), name) {
-			return first, func() {}
-		}
 	}
 	second, err := more()
 	require.NoError(t, err)

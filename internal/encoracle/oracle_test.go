@@ -67,8 +67,11 @@ func serve(t *testing.T, s kms.Service) string {
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "s")
 	server := kms.NewGRPCService(path, time.Second, s)
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.ListenAndServe() // it says that it was shut down
+	}()
 	t.Cleanup(func() {
 		server.Shutdown()
 		<-ended
