@@ -35,9 +35,8 @@ func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at
 		return at.errorf("tags `%s`: %w", tag, err)
 	}
 	var errs []error
-	ours := slices.ContainsFunc(names, func(name string) bool { return slices.Contains(ruleKeywords(), name) })
 	for _, name := range names {
-		if slices.Contains(foreignRules, name) && !ours {
+		if slices.Contains(foreignRules, name) && !slices.ContainsFunc(names, isRule) {
 			errs = append(errs, at.errorf("tag %s:%q has no effect here: write the rule with the tags of openapi.FromType, such as required:\"\" or minLength:\"1\"", name, tag.Get(name)))
 		}
 		if slices.Contains(keywords, name) {
@@ -56,11 +55,13 @@ func (f *fieldTags) read(tag reflect.StructTag, misspelt func(string) string, at
 // them would find out too late that they have no effect.
 var foreignRules = []string{"validate", "binding", "valid", "kubebuilder"}
 
-// ruleKeywords are the keywords that may stand in for a foreign rule.
-func ruleKeywords() []string {
-	return slices.DeleteFunc(slices.Clone(keywords), func(name string) bool {
-		return slices.Contains([]string{"doc", "column", "selectable", "patchStrategy", "patchMergeKey"}, name)
-	})
+// isRule reports whether a tag is a keyword that may stand in for a foreign rule.
+func isRule(name string) bool {
+	switch name {
+	case "doc", "column", "selectable", "patchStrategy", "patchMergeKey":
+		return false
+	}
+	return slices.Contains(keywords, name)
 }
 
 // foreignTags are tags of other libraries that differ from a keyword by one letter.

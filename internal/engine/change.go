@@ -68,6 +68,7 @@ func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource,
 		return errors.New("registry: resources are installed in an engine that has started; give those that are there from the beginning to the server with Serve")
 	}
 	c := e.newChange()
+	c.drafts, e.drafts = e.drafts, nil
 	if err := c.plan(remove, add); err != nil {
 		return err
 	}
@@ -93,12 +94,17 @@ func (e *Engine) Validate(resources ...*registry.Resource) error {
 }
 
 // Preview returns the set that Install of these resources would make, or its error. It is for
-// documents about them: its resources have no live views.
+// documents about them: its resources have no live views. The first change after it installs the
+// kinds that Preview has compiled, if it is given the same descriptions.
 func (e *Engine) Preview(resources ...*registry.Resource) (*Set, error) {
+	e.changes.Lock()
+	defer e.changes.Unlock()
 	c := e.newChange()
+	c.drafts = map[*registry.Resource]*Kind{}
 	if err := c.plan(nil, resources); err != nil {
 		return nil, err
 	}
+	e.drafts = c.drafts
 	return c.edit.done(), nil
 }
 
@@ -119,6 +125,7 @@ type change struct {
 	fresh    []*Served
 
 	forgotten []forgotten
+	drafts    map[*registry.Resource]*Kind // compiled kinds, by description; nil: none are kept
 }
 
 // forgotten is a form of records whose place its replacement has taken.
@@ -276,7 +283,7 @@ func (c *change) compile(coming []description) error {
 		if base != nil {
 			stored = base.Kind
 		}
-		kind, err := c.engine.compile(d.Resource, stored)
+		kind, err := c.kind(d.Resource, stored)
 		if err != nil {
 			return err
 		}
@@ -300,6 +307,18 @@ func (c *change) compile(coming []description) error {
 		c.edit.add(one, d.hidden)
 	}
 	return nil
+}
+
+// kind returns the compiled kind of a description. stored is as for Engine.compile.
+func (c *change) kind(description *registry.Resource, stored *Kind) (*Kind, error) {
+	if draft, ok := c.drafts[description]; ok && (draft.base == stored || stored == nil && draft.base == draft) {
+		return draft, nil
+	}
+	kind, err := c.engine.compile(description, stored)
+	if err == nil && c.drafts != nil {
+		c.drafts[description] = kind
+	}
+	return kind, err
 }
 
 // irreplaceable returns the reason why a kind cannot replace r, or "" if it can.

@@ -94,7 +94,8 @@ type Engine struct {
 	migrations *migrations
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
 
-	changes      sync.Mutex // serialises Install, Remove and Observe; never held while serving
+	changes      sync.Mutex                   // serialises Install, Remove and Observe; never held while serving
+	drafts       map[*registry.Resource]*Kind // what Preview compiled, until the first change; guarded by changes
 	observations []*Observation
 
 	running sync.WaitGroup
