@@ -266,6 +266,7 @@ func (s *Server) buildHealth() error {
 	problems := []error{
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "store-space", Check: s.checkSpace}),
+		s.health.Add(health.Health|health.Ready, health.Check{Name: "store-records", Check: s.checkRecords, Advisory: true}),
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),
 	}
 	for _, c := range s.cfg.checks {

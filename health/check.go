@@ -43,6 +43,11 @@ type Check struct {
 	// time-out, and the check then counts as failed; if it does not return, it keeps one goroutine.
 	// Check must be safe for concurrent use.
 	Check func(ctx context.Context) error
+
+	// Advisory makes a failure a warning: it is logged, counted, listed in verbose responses, and is the
+	// response of the single check. The endpoint passes all the same. It is for what somebody has to
+	// look into although the server serves well, so that no probe takes it out of service.
+	Advisory bool
 }
 
 // Ping returns the check that always passes. [New] adds it to every endpoint. Source: HEALTH-14.

@@ -7,6 +7,8 @@
 //	/readyz    may requests be sent here? Fails as soon as shutdown begins.
 //	/healthz   the older form of both, kept for existing clients.
 //
+// A check can be advisory: its failure is a warning, and the endpoint passes.
+//
 // Each endpoint accepts ?verbose, which lists the checks, and ?exclude=<check>, which omits one.
 // Each check has its own path below it, such as /readyz/<check>. Machines should rely only on the
 // status codes of the three endpoints; the text and the single checks are for people.

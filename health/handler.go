@@ -37,7 +37,8 @@ func (r *Registry) Handler(prefix string) http.Handler {
 // authorized path is the one that is served.
 //
 // An endpoint responds with 200 and "ok", or with 500, a line for each check and a summary. With
-// ?verbose a passing response lists the checks, too. A single check responds with 200 and "ok", or
+// ?verbose a passing response lists the checks, too, and the failures of advisory ones as
+// warnings. A single check responds with 200 and "ok", or
 // 500 and its reason. Unknown endpoints and checks are 404, methods other than GET and HEAD 405,
 // and malformed queries 400.
 // Source: HEALTH-22, HEALTH-24.
@@ -124,6 +125,10 @@ func (r *Registry) ask(ctx context.Context, endpoint int, probes []*probe, exclu
 		}
 		err := runs[i].wait(bounded)
 		r.report(ctx, endpoint, p, err)
+		if err != nil && p.Advisory {
+			fmt.Fprintf(&b, "[!]%s warning: reason withheld\n", p.Name)
+			continue
+		}
 		if err != nil {
 			healthy = false
 			fmt.Fprintf(&b, "[-]%s failed: reason withheld\n", p.Name)

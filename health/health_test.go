@@ -73,6 +73,22 @@ func TestHEALTH_10_15_20_22_UnhealthyBody(t *testing.T) {
 	}
 }
 
+// STORE-01: a warning is shown and logged, and takes nobody out of service.
+func TestAdvisoryChecksWarn(t *testing.T) {
+	var lines []string
+	r := health.New(health.WithLogger(funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})))
+	warning := failing("records", "one is lost")
+	warning.Advisory = true
+	add(t, r, health.Ready, warning)
+	says(t, r, "/readyz", 200, "ok")
+	says(t, r, "/readyz?verbose", 200, "[+]ping ok\n[+]log ok\n[!]records warning: reason withheld\n[+]shutdown ok\nreadyz check passed\n")
+	says(t, r, "/readyz/records", 500, "internal server error: one is lost\n")
+	require.Len(t, lines, 1, "%q", lines)
+	require.Contains(t, lines[0], "one is lost")
+	add(t, r, health.Ready, failing("a", "b"))
+	says(t, r, "/readyz", 500, "[+]ping ok\n[+]log ok\n[!]records warning: reason withheld\n[-]a failed: reason withheld\n[+]shutdown ok\nreadyz check failed\n")
+}
+
 func TestHEALTH_12_13_Exclude(t *testing.T) {
 	r := health.New()
 	add(t, r, health.Live, failing("etcd", "down"), failing("poststarthook/a", "down"))

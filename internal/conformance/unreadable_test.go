@@ -117,9 +117,13 @@ func TestObjectsThatCannotBeReadAtStart(t *testing.T) {
 		require.Equal(t, []string{"w000", "w002"}, list.names())
 		require.Contains(t, list.header.Get("Warning"), "default/w001")
 		s.get("/readyz").is(200)
+		require.Contains(t, string(s.get("/readyz?verbose").is(200).body), "[!]store-records warning: reason withheld\n")
+		warning := string(s.get("/readyz/store-records").is(500).body)
+		require.Contains(t, warning, "1 stored objects cannot be read and are left out: shop.example.com/widgets default/w001;")
 		require.Contains(t, string(s.get("/metrics").is(200).body), `kindwright_storage_unreadable_objects{group="shop.example.com",resource="widgets"} 1`)
 		s.delete(widgetPath + "/w001" + despite)
 		require.Empty(t, s.get(widgetPath).header.Get("Warning"))
+		s.get("/readyz/store-records").is(200)
 	})
 }
 

@@ -75,7 +75,11 @@ func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource,
 	if len(c.added) == 0 && len(c.leaving) == 0 {
 		return nil
 	}
-	if err := c.load(ctx); err != nil {
+	err := e.agree(ctx, c)
+	if err == nil {
+		err = c.load(ctx)
+	}
+	if err != nil {
 		c.abandon()
 		return err
 	}

@@ -356,11 +356,10 @@ func (d *deletion) mark(ctx context.Context) error {
 			return d.engine.deleteError(d.stored, err)
 		}
 	}
-	body, facts, err := d.served.scan(form, encoded)
+	entry, err := d.served.entryIn(form, d.key, rev, encoded)
 	if err != nil {
 		return err
 	}
-	entry := watch.NewEntry(d.key, rev, body, facts)
 	if !d.opts.DryRun {
 		d.served.Cache.Committed(d.key, rev, entry)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/forms"
 	"github.com/kindwright/kindwright/internal/lead"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
@@ -84,6 +85,7 @@ type Engine struct {
 	cfg        Config
 	dispatcher *watch.Dispatcher
 	leader     *lead.Leader
+	agreement  *forms.Agreement // nil on a store of one process
 	tokens     *tokenSigner
 	set        atomic.Pointer[Set]
 	types      atomic.Pointer[typeIndex]
@@ -160,6 +162,10 @@ func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 	leadership := e.cfg.Leadership
 	leadership.Store, leadership.Logger = store, e.cfg.Logger.WithName("leader")
 	e.leader = lead.New(leadership)
+	e.agreement = forms.New(forms.Config{
+		Store: store, Logger: e.cfg.Logger.WithName("forms"), Settled: e.settled,
+		Beat: leadership.Beat, Patience: 3 * leadership.Patience,
+	})
 	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
 	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()
@@ -206,6 +212,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		}
 	})
 	e.running.Go(func() { e.leader.Run(ctx) })
+	e.running.Go(func() { e.agreement.Run(ctx) })
 	e.running.Go(func() { e.leader.While(ctx, e.retain) })
 	for s := range e.Set().Stored() { // only a fork serves resources already
 		e.follow(ctx, s)
@@ -238,6 +245,9 @@ func (e *Engine) Ready() error {
 		if err := r.Ready(); err != nil {
 			return err
 		}
+	}
+	if err := e.agreement.Ready(); err != nil {
+		return err
 	}
 	return e.dispatcher.Ready()
 }

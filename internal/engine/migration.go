@@ -185,6 +185,9 @@ func (e *Engine) migrateResource(ctx context.Context, s *Served) error {
 	if e.cfg.Migration == MigrateNothing || s.Kind.straight() {
 		return nil
 	}
+	if _, other := e.agreement.Written(s.Kind.StorageName); other {
+		return nil // another program on the store could not read what this one would write; see settled
+	}
 	keys, kept := s.stale.choose(e.due), s.stale.choose(e.keeps)
 	if len(keys) == 0 && len(kept) == e.migrations.kept(s.Kind) {
 		return nil // there is nothing to do and no news to report

@@ -211,9 +211,13 @@ func commit(ctx context.Context, w *write) error {
 		next = nil
 		op = storage.Delete(w.key, expect)
 	} else {
-		value, err := w.engine.retaining(ctx, w.served, w.entry, next, w.record())
-		if err != nil {
-			return err
+		value := w.record()
+		if w.shared == nil {
+			kept, err := w.engine.retaining(ctx, w.served, w.entry, next, value)
+			if err != nil {
+				return err
+			}
+			value = kept
 		}
 		op = storage.Put(w.key, value, expect)
 		op.Frees = w.releases()
@@ -223,7 +227,7 @@ func commit(ctx context.Context, w *write) error {
 			return w.pretend(ctx)
 		}
 		if w.disown() {
-			return commit(ctx, w)
+			return recommit(ctx, w)
 		}
 		return w.engine.commitError(ctx, w, storage.ErrTooLarge) // as the write would be (DRY-06, S15)
 	}
@@ -235,7 +239,7 @@ func commit(ctx context.Context, w *write) error {
 		return ErrOvertaken
 	}
 	if errors.Is(err, storage.ErrTooLarge) && !w.remove && w.disown() {
-		return commit(ctx, w) // better to lose ownership data than to reject the object
+		return recommit(ctx, w) // better to lose ownership data than to reject the object
 	}
 	if err != nil {
 		return w.engine.commitError(ctx, w, err)
@@ -244,6 +248,14 @@ func commit(ctx context.Context, w *write) error {
 		w.served.stale.note(w.key, rev, &staleRecord{lossy: true}) // the next write may be earlier than the watch
 	}
 	return w.finish(rev)
+}
+
+// recommit commits an object that has changed since it was to be committed.
+func recommit(ctx context.Context, w *write) error {
+	if err := w.share(ctx); err != nil {
+		return err
+	}
+	return commit(ctx, w)
 }
 
 // finish sets the result of a committed write. It uses the committed object and not the cache,

@@ -316,6 +316,12 @@ func skipUnchanged(ctx context.Context, w *write) error {
 		return err
 	}
 	w.encoded = encoded
+	if err := w.share(ctx); err != nil {
+		return err
+	}
+	if w.shared != nil {
+		return w.skipUnshared(ctx)
+	}
 	outdated := !w.creating() && w.served.stale.has(w.key, w.entry.Revision()) && !w.engine.unknown(w.served, w.entry)
 	if w.creating() || w.remove || outdated || !w.storedForm() {
 		return nil

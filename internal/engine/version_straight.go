@@ -268,6 +268,9 @@ func (w *write) live() (registry.Tree, []byte, error) {
 
 // record returns the value to store.
 func (w *write) record() []byte {
+	if w.shared != nil {
+		return w.engine.value(w.shared.form, w.shared.encoded)
+	}
 	if w.full != nil {
 		return w.engine.valueOf(w.kind.base, w.kind.base.partial, w.encoded)
 	}
@@ -276,6 +279,9 @@ func (w *write) record() []byte {
 
 // newEntry makes a live entry of the stored form.
 func (w *write) newEntry(key string, rev storage.Revision, object []byte) (*watch.Entry, error) {
+	if w.shared != nil {
+		return w.served.entryIn(w.shared.form, key, rev, w.shared.encoded)
+	}
 	if !w.kind.straight() {
 		return w.kind.base.newEntry(key, rev, object)
 	}

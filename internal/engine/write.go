@@ -76,6 +76,7 @@ type write struct {
 	key     string
 	entry   *watch.Entry // the stored entry, nil if absent
 	encoded []byte       // canonical JSON of stored.new
+	shared  *shared      // what is stored instead, for the sake of other programs on the store; mostly nil
 	checks  []storage.Op // must hold at the commit (design rule 2)
 	assumed bool         // the checks are remembered ones, and the store has not been asked
 	remove  bool         // the last finalizer is gone: the object is removed instead of stored

@@ -71,6 +71,7 @@ var house = [...][]room{
 		{path: "openapi", why: "schemas: from Go types and documents; default, prune, validate, publish"},
 		{path: "authz", why: "may they"},
 		{path: "internal/lead", why: "which of the processes on one store does the work in the background"},
+		{path: "internal/forms", why: "in which form the processes on one store write their records"},
 		{path: "internal/entries", why: "the rules of config maps and secrets, for Go types of any package"},
 		{path: "client", why: "typed client over HTTP"},
 		{path: "storage/encrypt", why: "values encrypted in any backend, in Kubernetes' form"},
