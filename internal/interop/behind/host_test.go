@@ -185,7 +185,7 @@ func (h *host) writePair(name string, p selfsigned.Pair, err error) {
 }
 
 // The tokens of the host. root may do everything, ann nothing.
-const tokens = "root-token,root,root-uid,system:masters\nann-token,ann,ann-uid,\"devs,ops\"\n"
+const tokens = "root-token,root,root-uid,system:masters\nann-token,ann,ann-uid,\"devs,ops\"\ncap-token,cap,cap-uid,captains\n"
 
 // newHost starts a host.
 func newHost(t testing.TB, more ...string) *host {

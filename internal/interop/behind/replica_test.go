@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,7 +63,30 @@ func kinds() []registry.Definition {
 type replica struct {
 	*host
 	address string
+	by      atomic.Pointer[string] // the authority of the front proxy that sent the last request
 	stop    func()
+}
+
+// note remembers who has sent a request, unless the test did.
+func (r *replica) note(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.Header.Get("X-Direct") == "" && q.TLS != nil && len(q.TLS.PeerCertificates) > 0 {
+			key := signer(q.TLS.PeerCertificates[0])
+			r.by.Store(&key)
+		}
+		next.ServeHTTP(w, q)
+	})
+}
+
+// fingerprint is that of the certificate that is served at an address.
+func (h *host) fingerprint(address string) string {
+	d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}
+	conn, err := d.DialContext(context.Background(), "tcp", address)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = conn.Close() }()
+	return string(conn.(*tls.Conn).ConnectionState().PeerCertificates[0].Raw) //nolint:forcetypeassert // documented
 }
 
 // replica starts an extension server behind the host. The address of the Service is that of the first.
@@ -79,13 +103,13 @@ func (h *host) replica(kubeconfig, advertise string, b storage.Backend, c extens
 		Name: "fleet", Namespace: "default", Kinds: kinds(), Host: host, Advertise: advertise, Certificate: c, Log: logr.Discard(),
 	})
 	require.NoError(h.t, err)
-	srv, err := kindwright.New(b, e.Options()...)
+	r := &replica{host: h, address: l.Addr().String()}
+	srv, err := kindwright.New(b, append(e.Options(), kindwright.Before("authenticate", r.note))...)
 	require.NoError(h.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, srv, kindwright.ListenOn(l)) }()
 	stopped := false
-	r := &replica{host: h, address: l.Addr().String()}
 	r.stop = func() {
 		if !stopped {
 			stopped = true
@@ -113,6 +137,7 @@ func (r *replica) direct(by *selfsigned.Authority, path string, fields ...string
 	h := &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, DisableKeepAlives: true}, Timeout: time.Minute}
 	q, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://"+r.address+path, http.NoBody)
 	require.NoError(r.t, err)
+	q.Header.Set("X-Direct", "1")
 	for i := 0; i+1 < len(fields); i += 2 {
 		q.Header.Add(fields[i], fields[i+1])
 	}
