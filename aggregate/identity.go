@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/spelling"
 )
 
 // The headers that name the user to a back end.
@@ -114,31 +115,14 @@ func isOurs(name string) bool {
 		return false
 	}
 	for _, prefix := range [...]string{"x-remote-", "impersonate-", "x-forwarded-"} {
-		if len(name) >= len(prefix) && spelled(name[:len(prefix)], prefix) {
+		if spelling.Begins(name, prefix) {
 			return true
 		}
 	}
 	for _, one := range [...]string{"authorization", "proxy-authorization", "cookie", "audit-id", "x-real-ip", "forwarded"} {
-		if len(name) == len(one) && spelled(name, one) {
+		if len(name) == len(one) && spelling.Begins(name, one) {
 			return true
 		}
 	}
 	return false
-}
-
-// spelled reports whether a name is another one but for case and underscores.
-func spelled(name, as string) bool {
-	for i := range len(name) {
-		c := name[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		if c != as[i] {
-			return false
-		}
-	}
-	return true
 }

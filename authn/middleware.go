@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/spelling"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -186,20 +187,16 @@ func newSecrets(a Authenticator) *secrets {
 	s := &secrets{revision: HeaderRevision(a)} // before the fields: a change between the two is seen again
 	names, prefixes := IdentityHeaders(a)
 	for _, name := range append(names, "Authorization") {
-		s.names = append(s.names, spelling(name))
+		s.names = append(s.names, spelling.Of(name))
 	}
 	for _, prefix := range append(prefixes, "X-Remote-") { // which only a verified front proxy may set
-		s.prefixes = append(s.prefixes, spelling(prefix))
+		s.prefixes = append(s.prefixes, spelling.Of(prefix))
 	}
 	for _, name := range slices.Concat(s.names, s.prefixes, []string{impersonatePrefix, subprotocolField}) {
 		s.initials[name[0]], s.initials[strings.ToUpper(name)[0]] = true, true
 	}
 	return s
 }
-
-// spelling returns what all spellings of a field have in common: back ends that hand fields on in an
-// environment do not tell X_Remote_User from X-Remote-User (security vector A1).
-func spelling(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
 // fieldUse is what a header field is to handlers.
 type fieldUse int
@@ -217,42 +214,22 @@ func (s *secrets) use(name string) fieldUse {
 		return visible
 	}
 	for _, hides := range s.names {
-		if len(name) == len(hides) && spelled(name, hides) {
+		if len(name) == len(hides) && spelling.Begins(name, hides) {
 			return removed
 		}
 	}
 	for _, hides := range s.prefixes {
-		if spelled(name, hides) {
+		if spelling.Begins(name, hides) {
 			return removed
 		}
 	}
 	switch {
-	case spelled(name, impersonatePrefix):
+	case spelling.Begins(name, impersonatePrefix):
 		return asking
-	case len(name) == len(subprotocolField) && spelled(name, subprotocolField):
+	case len(name) == len(subprotocolField) && spelling.Begins(name, subprotocolField):
 		return filtered
 	}
 	return visible
-}
-
-// spelled reports whether a name begins with the one that spelling returned, in whichever spelling.
-func spelled(name, prefix string) bool {
-	if len(name) < len(prefix) {
-		return false
-	}
-	for i := range len(prefix) {
-		c := name[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		if c != prefix[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // without returns a copy of the headers for handlers, or nil if they may see all of h. It does not

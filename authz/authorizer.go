@@ -130,6 +130,37 @@ func (c constant) Authorize(context.Context, Attributes) (Decision, string, erro
 	return c.decision, c.reason, nil
 }
 
+// AllowAuthenticated allows everything to authenticated users and has no opinion about anonymous ones.
+// It is for servers whose users are all trusted, but which everybody can reach.
+// Source: AUTHZ-02.
+func AllowAuthenticated() Authorizer { return authenticated{} }
+
+type authenticated struct{}
+
+var _ RuleResolver = authenticated{}
+
+func (authenticated) Authorize(_ context.Context, a Attributes) (Decision, string, error) {
+	if !known(a.User) {
+		return NoOpinion, "", nil
+	}
+	return Allow, "", nil
+}
+
+// Rules lists what Authorize allows, for kubectl auth can-i --list.
+func (authenticated) Rules(_ context.Context, u authn.User, _ string) (Rules, error) {
+	if !known(u) {
+		return Rules{}, nil
+	}
+	every := []string{"*"}
+	return Rules{
+		Resources: []ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
+		Paths:     []NonResourceRule{{Verbs: every, NonResourceURLs: every}},
+	}, nil
+}
+
+// known reports whether a user has proved who they are.
+func known(u authn.User) bool { return !u.IsAnonymous() && u.In(authn.GroupAuthenticated) }
+
 // Masters allows everything to members of group system:masters and has no opinion about others. Put
 // it first, so that no other authorizer can lock them out. Source: AUTHZ-16.
 func Masters() Authorizer { return masters{} }

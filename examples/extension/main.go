@@ -94,8 +94,8 @@ type Port struct {
 
 // Place is a place on the map, in nautical miles.
 type Place struct {
-	X int32 `json:"x"`
-	Y int32 `json:"y"`
+	East  int32 `json:"east"`
+	North int32 `json:"north"`
 }
 
 var ports = registry.Kind[Port]{Group: group, Version: version, Plural: "ports", Scope: registry.ClusterScoped, Doc: "A port."}
@@ -113,7 +113,7 @@ type Distance struct {
 var distances = registry.VirtualKind[Distance]{
 	Group: group, Version: version, Plural: "distances",
 	Run: func(_ context.Context, d *Distance) error {
-		d.Miles = int32(math.Round(math.Hypot(float64(d.To.X)-float64(d.From.X), float64(d.To.Y)-float64(d.From.Y))))
+		d.Miles = int32(math.Round(math.Hypot(float64(d.To.East)-float64(d.From.East), float64(d.To.North)-float64(d.From.North))))
 		return nil
 	},
 }

@@ -32,7 +32,7 @@ func TestTheKinds(t *testing.T) {
 	h := srv.Client()
 	_, err := client.For(h, ships).Create(t.Context(), &Ship{ObjectMeta: meta.Named("default", "a")})
 	require.NoError(t, err)
-	d, err := client.For(h, distances).Create(context.Background(), &Distance{From: Place{X: 1, Y: 1}, To: Place{X: 4, Y: 5}})
+	d, err := client.For(h, distances).Create(context.Background(), &Distance{From: Place{East: 1, North: 1}, To: Place{East: 4, North: 5}})
 	require.NoError(t, err)
 	require.Equal(t, int32(5), d.Miles)
 }

@@ -320,7 +320,7 @@ func (c *credentials) authenticators(own *x509.Certificate) ([]authn.Authenticat
 // authorizers makes the authorizers of the modes that this program has itself.
 func authorizers() map[string]func() (authz.Authorizer, error) {
 	return map[string]func() (authz.Authorizer, error){
-		"AlwaysAllow": func() (authz.Authorizer, error) { return knownCallers{}, nil },
+		"AlwaysAllow": func() (authz.Authorizer, error) { return authz.AllowAuthenticated(), nil },
 		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
 		modeRBAC:      func() (authz.Authorizer, error) { return rbac.New(""), nil },
 	}
@@ -328,32 +328,3 @@ func authorizers() map[string]func() (authz.Authorizer, error) {
 
 // modes lists them.
 func modes() []string { return slices.Sorted(maps.Keys(authorizers())) }
-
-// knownCallers allows everything to authenticated callers. Allowing everything is never meant for
-// anonymous ones.
-type knownCallers struct{}
-
-// Authorize has no opinion about anonymous callers.
-func (knownCallers) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
-	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
-		return authz.NoOpinion, "", nil
-	}
-	return authz.Allow, "", nil
-}
-
-// Rules lists what Authorize allows, for kubectl auth can-i --list.
-func (knownCallers) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
-	if u.IsAnonymous() {
-		return authz.Rules{}, nil
-	}
-	every := []string{"*"}
-	return authz.Rules{
-		Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
-		Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
-	}, nil
-}
-
-var (
-	_ authz.Authorizer   = knownCallers{}
-	_ authz.RuleResolver = knownCallers{}
-)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -115,7 +114,7 @@ func reloadFailed(log logr.Logger, flag string) func(error) {
 // authorizers makes the authorizers of the modes that this program has itself.
 func (o *options) authorizers() map[string]func() (authz.Authorizer, error) {
 	return map[string]func() (authz.Authorizer, error){
-		"AlwaysAllow": func() (authz.Authorizer, error) { return everything{}, nil },
+		"AlwaysAllow": func() (authz.Authorizer, error) { return authz.AllowAuthenticated(), nil },
 		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
 		"RBAC":        func() (authz.Authorizer, error) { return rbac.New(""), nil },
 		"Node":        func() (authz.Authorizer, error) { return node.New(""), nil },
@@ -132,31 +131,3 @@ func (o *options) authorize(log logr.Logger) (*config.Authorizer, error) {
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})
 }
-
-// everything allows everything to authenticated callers. It has no opinion about others.
-type everything struct{}
-
-// Authorize implements authz.Authorizer.
-func (everything) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
-	if a.User.IsAnonymous() || !a.User.In(authn.GroupAuthenticated) {
-		return authz.NoOpinion, "", nil
-	}
-	return authz.Allow, "", nil
-}
-
-// Rules lists what Authorize allows, for kubectl auth can-i --list.
-func (everything) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
-	if u.IsAnonymous() {
-		return authz.Rules{}, nil
-	}
-	every := []string{"*"}
-	return authz.Rules{
-		Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
-		Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
-	}, nil
-}
-
-var (
-	_ authz.Authorizer   = everything{}
-	_ authz.RuleResolver = everything{}
-)
