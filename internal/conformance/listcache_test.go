@@ -12,6 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/protobuf"
+	"github.com/kindwright/kindwright/internal/protowire"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
 )
 
 const partialList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -73,6 +77,80 @@ func TestLIST_01_CachedPartsFitAnyPosition(t *testing.T) {
 	})
 }
 
+// Lists as protobuf are made of cached parts too. One that is longer than what may be held is made
+// twice while it is sent; it is the same document.
+func TestPATH_19_CachedMessagesAreNeverStale(t *testing.T) {
+	for name, opts := range map[string][]kindwright.Option{
+		"every body is compressed": nil,
+		"above a threshold":        {kindwright.HTTP{CompressFrom: 20_000}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startInMemory(t, append(opts, kindwright.Serve(kinds.ConfigMaps()))...)
+			const path = "/api/v1/namespaces/default/configmaps"
+			for i := range 300 {
+				s.create(path, fmt.Sprintf(`{"metadata":{"name":"c%03d"},"data":{"text":%q}}`, i, strings.Repeat("x", i)))
+			}
+			random := rand.New(rand.NewPCG(7, 8))
+			for i := range 10 {
+				name := fmt.Sprintf("c%03d", random.IntN(300))
+				switch i {
+				case 0:
+				case 9: // more than a list holds by itself, and than all may hold
+					for i := range 60 {
+						s.create(path, fmt.Sprintf(`{"metadata":{"name":"long%d"},"data":{"text":%q}}`, i, strings.Repeat("x", 900<<10)))
+					}
+				default:
+					s.do("PATCH", path+"/"+name, fmt.Sprintf(`{"data":{"n":"%d"}}`, i), "Content-Type", "application/merge-patch+json").is(200)
+				}
+				queries, rounds, encodings := []string{"", "?limit=150", "?limit=3"}, 3, []string{"identity", "gzip"}
+				if i == 9 {
+					queries, rounds, encodings = queries[:1], 1, encodings[len(opts):][:1]
+				}
+				for _, query := range queries {
+					plain := s.get(path + query).is(200)
+					for range rounds {
+						for _, encoding := range encodings {
+							a := s.get(path+query, "Accept", asProtobuf, "Accept-Encoding", encoding).is(200)
+							body := a.body
+							if a.header.Get("Content-Encoding") == "gzip" {
+								require.Equal(t, "gzip", encoding)
+								body = gunzip(t, body)
+							}
+							got := messageItems[kinds.ConfigMap](t, body)
+							require.Len(t, got, len(plain.items()))
+							for i, item := range plain.items() {
+								delete(item.(map[string]any), "apiVersion")
+								delete(item.(map[string]any), "kind")
+								require.Equal(t, item, got[i])
+							}
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// messageItems returns the items of a list.
+func messageItems[T any](t *testing.T, document []byte) (items []any) {
+	t.Helper()
+	e, err := protobuf.Open(document)
+	require.NoError(t, err)
+	d := described[T](t)
+	require.NoError(t, protowire.Each(e.Message, func(f protowire.Field) error {
+		if f.Number != 2 {
+			return nil
+		}
+		text, err := d.AppendJSON(nil, f.Bytes, "", "", 2<<20)
+		require.NoError(t, err)
+		var item any
+		require.NoError(t, json.Unmarshal(text, &item))
+		items = append(items, item)
+		return nil
+	}))
+	return items
+}
+
 // sameInEveryForm compares a list in compressed form, as metadata, and as a table with the plain
 // list of the same version.
 func (s *server) sameInEveryForm(t *testing.T, path string) {
@@ -102,6 +180,21 @@ func (s *server) sameInEveryForm(t *testing.T, path string) {
 		require.Len(t, got.items(), len(want), path)
 		for i, item := range got.items() {
 			require.Equal(t, want[i], item, path)
+		}
+	}
+	for _, encoding := range []string{"identity", "gzip"} {
+		a := s.get(path, "Accept", asProtobuf+";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "Accept-Encoding", encoding).is(200)
+		body := a.body
+		if a.header.Get("Content-Encoding") == "gzip" {
+			body = gunzip(t, body)
+		}
+		got := decodedMessage[meta.PartialObjectMetadataList](t, body)
+		require.Equal(t, "PartialObjectMetadataList", got["kind"])
+		require.Equal(t, plain.version(), at(got, "metadata", "resourceVersion"), path)
+		items, _ := got["items"].([]any)
+		require.Len(t, items, len(want), path)
+		for i, item := range items {
+			require.Equal(t, at(want[i], "metadata"), at(item, "metadata"), path)
 		}
 	}
 	include := []string{"Metadata", "None"}[len(plain.body)%2]

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/watch"
@@ -25,10 +26,16 @@ const (
 	PackedRows                     // the same, as a part of a compressed body
 	PackedSegment                  // of a segment of a list: its objects, as a part of a compressed body
 	SegmentObjects                 // of a segment of a list in another form than the stored one: its objects
+	Messages                       // of a segment of a list: its objects, or their metadata, as items of a message
+	PackedMessages                 // the same, as a part of a compressed body
 )
 
 // encodingBudget is how many bytes the cache of an engine may take.
 const encodingBudget = 16 << 20
+
+// heldBudget is how many bytes all lists of an engine may hold at once until they are sent, beside what
+// each may always hold.
+const heldBudget = 2 * encodingBudget
 
 // encodingOverhead is about what an entry of the cache costs beside its bytes.
 const encodingOverhead = 256
@@ -58,6 +65,19 @@ func (s *Served) Segment(entries []*watch.Entry, encoding Encoding, about string
 	})
 	return v.bytes, err
 }
+
+// Hold reserves memory for bytes of a list that wait until they can be sent. It reports whether there
+// is room. The caller must pass what it has reserved to LetGo.
+func (s *Served) Hold(bytes int) bool {
+	if s.scope.held.Add(int64(bytes)) <= heldBudget {
+		return true
+	}
+	s.LetGo(bytes)
+	return false
+}
+
+// LetGo gives back what Hold has reserved.
+func (s *Served) LetGo(bytes int) { s.scope.held.Add(-int64(bytes)) }
 
 // scope is the part of the cache that belongs to one served resource. It is not the resource itself,
 // because a cached encoding would then keep the objects of a removed resource in memory.
@@ -89,6 +109,7 @@ type cachedEncoding struct {
 type encodings struct {
 	budget int
 	seed   maphash.Seed
+	held   atomic.Int64 // bytes reserved by Hold
 
 	mu     sync.Mutex
 	bytes  int

@@ -18,6 +18,9 @@ type Part []byte
 // by which the checksum of the preceding text must be multiplied.
 const partEnd = 8 + 4 + 4
 
+// Len returns the length of the text.
+func (p Part) Len() int { return int(binary.LittleEndian.Uint64(p[len(p)-partEnd:])) }
+
 // PackPart compresses a piece of text.
 func (o *Output) PackPart(text []byte) (Part, error) {
 	var packed bytes.Buffer
@@ -79,7 +82,7 @@ func (w *partWriter) header() { _, _ = w.out.WriteString(gzipHeader) }
 
 func (w *partWriter) write(p Part) error {
 	text, end := p[:len(p)-partEnd], p[len(p)-partEnd:]
-	w.length += binary.LittleEndian.Uint64(end)
+	w.length += uint64(p.Len())
 	w.sum = multiply(binary.LittleEndian.Uint32(end[12:]), w.sum) ^ binary.LittleEndian.Uint32(end[8:])
 	return w.full(text)
 }

@@ -16,7 +16,7 @@
 // message, because fields may be in any order and may be repeated. The cost is linear in the input.
 //
 // A message is wrapped in an envelope that states its kind ([Open], [Descriptor.AppendObject]).
-// Lists and frames of watches have their own functions ([Descriptor.WriteList],
+// Lists and frames of watches have their own functions ([ListHead], [Descriptor.AppendItem],
 // [Descriptor.AppendEvent]).
 //
 // The message and the JSON of a Go type are not fully equivalent. A message does not distinguish

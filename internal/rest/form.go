@@ -88,12 +88,12 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	case form.MediaType == negotiate.Protobuf && form.As == negotiate.Object:
 		return &protobufs{
 			proto: &c.proto, descriptor: r.Messages, apiVersion: r.APIVersion(), kind: r.Names.Kind, listKind: r.Names.ListKind,
-			text: &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}},
+			json: &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}},
 		}
 	case form.MediaType == negotiate.Protobuf:
 		return &protobufs{
 			proto: &c.proto, descriptor: c.proto.partial(), apiVersion: version, kind: "PartialObjectMetadata", listKind: "PartialObjectMetadataList",
-			text: &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
+			json: &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)},
 		}
 	}
 	switch form.As {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"net/http"
 
 	"github.com/kindwright/kindwright/internal/engine"
@@ -94,15 +95,51 @@ type segments struct {
 	ctx context.Context // of the request, for conversions
 	itemRenderer
 	keeping
-	output *negotiate.Output
-	packed bool
+	sink
 
-	*listWriter
 	list    *engine.Listed
-	objects []*watch.Entry // of the segment that is being gathered
-	rest    []byte         // text that does not fill a piece yet
+	objects []*watch.Entry // of the segment that is being sent
 	begun   bool           // the head has been sent
 	later   bool           // and a segment
+}
+
+// segmentBytes is how much JSON a segment holds at most, unless it is that of one object.
+const segmentBytes = 1 << 20
+
+// eachSegment walks over objects by segments. A segment is only valid until the next one.
+func eachSegment(objects iter.Seq2[*watch.Entry, error], send func([]*watch.Entry) error) error {
+	var gathered []*watch.Entry
+	size := 0
+	for entry, err := range objects {
+		if err != nil {
+			return listError(err)
+		}
+		if size += entry.Length(); size > segmentBytes && len(gathered) > 0 {
+			if err := send(gathered); err != nil {
+				return err
+			}
+			gathered, size = gathered[:0], entry.Length()
+		}
+		gathered = append(gathered, entry)
+		if len(gathered) == segmentMost || endsSegment(entry.Key()) {
+			if err := send(gathered); err != nil {
+				return err
+			}
+			gathered, size = gathered[:0], 0
+		}
+	}
+	if len(gathered) == 0 {
+		return nil
+	}
+	return send(gathered)
+}
+
+// sink sends a list whose segments are kept: as text in full pieces, or as parts of a compressed body.
+type sink struct {
+	*listWriter
+	output *negotiate.Output
+	packed bool
+	rest   []byte // text that does not fill a piece yet
 }
 
 // soleRow appends the row of an object.
@@ -131,29 +168,22 @@ const alwaysPacked = 1<<31 - 1
 
 func (s *segments) writeList(w *listWriter, l *engine.Listed) error {
 	s.listWriter, s.list = w, l
-	for entry, err := range s.list.Stored {
-		if err != nil {
-			return listError(err)
-		}
-		s.objects = append(s.objects, entry)
-		if len(s.objects) == segmentMost || endsSegment(entry.Key()) {
-			if err := s.flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if err := s.flush(); err != nil {
+	if err := eachSegment(l.Stored, s.send); err != nil {
 		return err
+	}
+	if !s.begun {
+		if err := s.begin(); err != nil {
+			return err
+		}
 	}
 	tail, err := s.tail(nil, s.list)
 	if err != nil {
 		return status.Internal(err)
 	}
-	if err := s.text(tail); err != nil || len(s.rest) == 0 {
+	if err := s.text(tail); err != nil {
 		return err
 	}
-	_, err = s.Write(s.rest)
-	return err
+	return s.flush()
 }
 
 // begin sends the head of the list, once it is known how much follows it at least.
@@ -178,7 +208,7 @@ func (s *segments) begin() error {
 }
 
 // text sends what is not kept.
-func (s *segments) text(text []byte) error {
+func (s *sink) text(text []byte) error {
 	if !s.packed {
 		return s.plain(text)
 	}
@@ -190,14 +220,14 @@ func (s *segments) text(text []byte) error {
 }
 
 // plain sends text that is not compressed, in full pieces.
-func (s *segments) plain(text []byte) (err error) {
+func (s *sink) plain(text []byte) (err error) {
 	if s.rest = append(s.rest, text...); len(s.rest) >= pieceBytes {
 		s.rest, err = s.pieces(s.rest)
 	}
 	return err
 }
 
-func (s *segments) part(part negotiate.Part) error {
+func (s *sink) part(part negotiate.Part) error {
 	s.extend()
 	if err := s.answer.WritePart(part); err != nil {
 		return connectionError{err}
@@ -205,17 +235,24 @@ func (s *segments) part(part negotiate.Part) error {
 	return nil
 }
 
-// flush sends the segment that has been gathered.
-func (s *segments) flush() error {
+// flush sends what does not fill a piece.
+func (s *sink) flush() error {
+	if len(s.rest) == 0 {
+		return nil
+	}
+	_, err := s.Write(s.rest)
+	return err
+}
+
+// send sends a segment.
+func (s *segments) send(objects []*watch.Entry) error {
+	s.objects = objects
 	if !s.begun {
 		if err := s.begin(); err != nil {
 			return err
 		}
 	}
-	if len(s.objects) == 0 {
-		return nil
-	}
-	defer func() { s.objects, s.later = s.objects[:0], true }()
+	defer func() { s.later = true }()
 	about := s.about
 	if s.ages != nil {
 		about += s.ages(s.objects)

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"sync"
 
-	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/protobuf"
@@ -46,28 +45,28 @@ func mustDescribe[T any]() *protobuf.Descriptor {
 	return d
 }
 
-// protobufs writes objects, or their metadata, as protobuf. The JSON of what is written comes from text.
+// protobufs writes objects, or their metadata, as protobuf. json writes the JSON that it is made of.
 type protobufs struct {
 	proto                      *messages
 	descriptor                 *protobuf.Descriptor
 	apiVersion, kind, listKind string
-	text                       renderer
+	json                       renderer
 
 	scratch []byte
 }
 
 func (f *protobufs) object(dst []byte, e *watch.Entry) (_ []byte, err error) {
-	if f.scratch, err = f.text.object(f.scratch[:0], e); err != nil {
+	if f.scratch, err = f.json.object(f.scratch[:0], e); err != nil {
 		return dst, err
 	}
 	return f.descriptor.AppendObject(dst, f.apiVersion, f.kind, f.scratch)
 }
 
 // event and bookmark append JSON: frame makes a message of it.
-func (f *protobufs) event(dst []byte, e *watch.Event) ([]byte, error) { return f.text.event(dst, e) }
+func (f *protobufs) event(dst []byte, e *watch.Event) ([]byte, error) { return f.json.event(dst, e) }
 
 func (f *protobufs) bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, error) {
-	return f.text.bookmark(dst, rev, end)
+	return f.json.bookmark(dst, rev, end)
 }
 
 func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) ([]byte, error)) (_ []byte, err error) {
@@ -78,23 +77,6 @@ func (f *protobufs) frame(dst []byte, event meta.EventType, object func([]byte) 
 		return f.proto.status().AppendEvent(dst, event, "v1", "Status", f.scratch)
 	}
 	return f.descriptor.AppendEvent(dst, event, f.apiVersion, f.kind, f.scratch)
-}
-
-// writeList writes a list. Its items are walked over once, or twice where there are too many to be held.
-func (f *protobufs) writeList(w *listWriter, l *engine.Listed) error {
-	return listError(f.descriptor.WriteList(w, protobuf.List{
-		APIVersion: f.apiVersion, Kind: f.listKind, Metadata: listMeta(l),
-		Items: func(yield func([]byte, error) bool) {
-			for entry, err := range l.Items {
-				if err == nil {
-					f.scratch, err = f.text.object(f.scratch[:0], entry)
-				}
-				if !yield(f.scratch, err) || err != nil {
-					return
-				}
-			}
-		},
-	}))
 }
 
 // document sends a JSON document that is not a stored object, in the form that was agreed on.

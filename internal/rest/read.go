@@ -123,7 +123,7 @@ type listForm interface {
 func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	f := c.renderer(form)
 	if f, ok := f.(*protobufs); ok {
-		return f
+		return c.messageList(f, form, l)
 	}
 	items := f.(itemRenderer) //nolint:forcetypeassert // all others are, see their declarations
 	if form.MediaType == negotiate.CBOR {
@@ -132,7 +132,7 @@ func (c *call) listForm(form negotiate.Result, l *engine.Listed) listForm {
 	if f, ok := f.(keeper); ok && c.keeps(form) && !l.Converted {
 		packed := c.output().Packs(c.r, alwaysPacked)
 		if k, ok := f.keep(packed, l.Served.Converts()); ok {
-			return &segments{ctx: c.r.Context(), itemRenderer: items, keeping: k, output: c.output(), packed: packed}
+			return &segments{ctx: c.r.Context(), itemRenderer: items, keeping: k, sink: sink{output: c.output(), packed: packed}}
 		}
 	}
 	return each{items}
