@@ -154,6 +154,7 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	ast, issues := env.Parse(text)
 	if issues == nil || issues.Err() == nil {
 		a.options.Prices.mark(ast)
+		markRounds(ast)
 		ast, issues = env.Check(ast)
 	}
 	if issues != nil && issues.Err() != nil {

@@ -204,6 +204,9 @@ func (r *AdmissionRun) define(name string, x *AdmissionExpression) ref.Val {
 	if x.failed != nil {
 		return types.WrapErr(fmt.Errorf("composited variable %q fails to compile: %w", name, x.failed))
 	}
+	if r.spent > r.left {
+		return types.WrapErr(errOutOfBudget) // so is the evaluation that reads the variable, whatever it makes of this
+	}
 	v, cost, err := x.code.run(r.current, r, x.code.most > cheap)
 	r.spent += cost
 	if err != nil {

@@ -72,6 +72,14 @@ func reads(function, overload string) (times float64, ok bool) {
 
 // CallCost returns the cost of one call, or nil to leave it to the language.
 func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	said := c.callCost(function, overload, args, result)
+	if more := unseen(function, overload, args, result, said); more > 0 {
+		return &more
+	}
+	return said
+}
+
+func (c *costs) callCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	fixed := func(n uint64) *uint64 { return &n }
 	read := func(v ref.Val, times float64) uint64 {
 		return uint64(math.Ceil(float64(sizeOf(v)) * times * perCharacter))
@@ -106,6 +114,8 @@ func (c *costs) CallCost(function, overload string, args []ref.Val, result ref.V
 		return fixed(read(result, 2))
 	case priced:
 		return fixed(c.prices.surcharge())
+	case round:
+		return fixed(0)
 	case "containsIP", "containsCIDR":
 		if len(args) > 1 {
 			return fixed(containsCost(function, overload, args))
@@ -155,25 +165,31 @@ func sizeOf(v ref.Val) uint64 {
 	return 1
 }
 
-// traversal returns what it costs to read a value with everything in it.
+// traversal returns what it costs to read a value with everything in it; more than the limit if it has too many
+// parts to count.
 func traversal(v ref.Val) uint64 {
+	parts := maxMadeParts
+	if sum := traverse(v, &parts); parts >= 0 {
+		return sum
+	}
+	return RuleCostLimit + 1
+}
+
+func traverse(v ref.Val, parts *int) uint64 {
+	if *parts--; *parts < 0 {
+		return 0
+	}
 	switch v := v.(type) {
 	case types.String:
 		return uint64(float64(len(v)) * perCharacter)
 	case types.Bytes:
 		return uint64(float64(len(v)) * perCharacter)
-	case traits.Lister:
+	case traits.Lister, traits.Mapper:
 		var sum uint64
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			sum += traversal(it.Next())
-		}
-		return sum
-	case traits.Mapper:
-		var sum uint64
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			key := it.Next()
-			sum += traversal(key) + traversal(v.Get(key))
-		}
+		eachPart(v, func(part ref.Val) bool {
+			sum += traverse(part, parts)
+			return *parts >= 0
+		})
 		return sum
 	}
 	return 1
@@ -227,6 +243,8 @@ func (c *costs) EstimateCallCost(function, overload string, target *checker.AstN
 		}
 	case "matches", "find", "findAll":
 		return c.estimateRegex(function, target, args)
+	case round:
+		return fixed(0)
 	case priced:
 		size := c.size(args[0])
 		return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(c.prices.surcharge()), ResultSize: &size}

@@ -168,6 +168,7 @@ func (e *Environment) Compile(expression string, results ...Type) (*Program, err
 	program, err := e.env.Program(
 		ast,
 		boundedComparisons(),
+		guards(e.env),
 		celgo.EvalOptions(celgo.OptOptimize, celgo.OptTrackCost),
 		celgo.InterruptCheckFrequency(interruptFrequency),
 		celgo.CostLimit(e.limit),

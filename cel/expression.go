@@ -31,6 +31,8 @@ func (e *expression) plan() error {
 			e.ast,
 			constantPatterns(),
 			boundedComparisons(),
+			guards(e.env),
+			trims(),
 			celgo.EvalOptions(celgo.OptOptimize, celgo.OptTrackCost),
 			celgo.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
 			celgo.CostTracking(e.costs),
@@ -39,12 +41,12 @@ func (e *expression) plan() error {
 		)
 	})
 	e.counted = counted
-	if e.most > RuleCostLimit/boundMargin || e.calls("format-validate") {
+	if e.most > RuleCostLimit/boundMargin || e.calls("format-validate") || e.weighty() {
 		_, err := counted()
 		return err
 	}
 	var err error
-	e.plain, err = e.env.Program(e.ast, constantPatterns(), boundedComparisons(), celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
+	e.plain, err = e.env.Program(e.ast, constantPatterns(), boundedComparisons(), guards(e.env), untrimmed(), celgo.EvalOptions(celgo.OptOptimize), celgo.InterruptCheckFrequency(interruptFrequency))
 	return err
 }
 

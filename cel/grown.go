@@ -15,8 +15,8 @@ import (
 // list, but not at the items of these, and it counts after a function has looked. A few steps can nest a
 // list in itself, or add it to itself, until no comparison ends.
 const (
-	maxMadeItems = 100_000   // of a list that was added up
-	maxMadeParts = 2_000_000 // of a value that is compared; no request has more
+	maxMadeItems = 100_000 // of a list that was added up
+	maxMadeParts = 400_000 // of a value that is compared; no request has more
 )
 
 // boundedComparisons is an option of programs: values that expressions made are compared only if their parts
@@ -45,7 +45,7 @@ type addition struct{ interpreter.InterpretableCall }
 func (a *addition) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := a.InterpretableCall.Exec(frame)
 	if isOvergrown(operators.Add, v) {
-		return types.WrapErr(interpreter.EvalCancelledError{Message: overrun, Cause: interpreter.CostLimitExceeded})
+		return overrunError()
 	}
 	return v
 }
@@ -76,7 +76,7 @@ func (c *comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if isMade(left) || isMade(right) {
 		rest := maxMadeParts
 		if !counts(left, &rest) || !counts(right, &rest) {
-			return types.WrapErr(interpreter.EvalCancelledError{Message: overrun, Cause: interpreter.CostLimitExceeded})
+			return overrunError()
 		}
 	}
 	switch c.kind {
@@ -105,6 +105,8 @@ func isMade(v ref.Val) bool {
 	switch v := v.(type) {
 	case *listView:
 		return false
+	case *types.Optional, *built:
+		return true
 	case traits.Lister:
 		if reflect.TypeOf(v).String() == "*types.concatList" {
 			return true
@@ -126,28 +128,26 @@ func counts(v ref.Val, rest *int) bool {
 	if *rest--; *rest < 0 {
 		return false
 	}
-	switch v := v.(type) {
-	case traits.Lister:
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			if !counts(it.Next(), rest) {
-				return false
-			}
-		}
-	case traits.Mapper:
-		for it := v.Iterator(); it.HasNext() == types.True; {
-			if !counts(v.Get(it.Next()), rest) {
-				return false
-			}
-		}
-	}
-	return true
+	enough := true
+	eachPart(v, func(part ref.Val) bool {
+		enough = counts(part, rest)
+		return enough
+	})
+	return enough
 }
 
-// isOvergrown reports whether two lists were added to one that is too long.
+// isOvergrown reports whether two lists or texts were added to one that is too long.
 func isOvergrown(function string, result ref.Val) bool {
 	if function != operators.Add {
 		return false
 	}
-	list, ok := result.(traits.Lister)
-	return ok && sizeOf(list) > maxMadeItems
+	switch v := result.(type) {
+	case types.String:
+		return len(v) > maxMadeText
+	case types.Bytes:
+		return len(v) > maxMadeText
+	case traits.Lister:
+		return sizeOf(v) > maxMadeItems
+	}
+	return false
 }

@@ -34,6 +34,7 @@ func libraries() []library {
 			celgo.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 			celgo.CustomTypeAdapter(types.DefaultTypeAdapter),
 			pricedFunction(),
+			roundFunction(),
 		}},
 		{since: 28, options: []celgo.EnvOption{
 			celgo.CrossTypeNumericComparisons(true),

@@ -114,10 +114,14 @@ func (p *Program) Selects(variable, field string) (found bool) {
 // plain returns a value as decoded JSON, which has at most some parts.
 func plain(v ref.Val, parts int) (any, error) { return (&decoder{parts: parts}).decode(v) }
 
+// maxResultText is how many bytes the texts of a result may have together. No object has more.
+const maxResultText = 16 << 20
+
 // decoder turns values into decoded JSON. It counts the parts, because a few steps can nest a list
 // in itself until it has billions.
 type decoder struct {
 	parts int
+	texts int  // bytes of the texts so far: a text that stands in many places is written in each
 	rich  bool // accepts values of other types, in the form that they have in JSON
 }
 
@@ -133,6 +137,9 @@ func (d *decoder) decode(v ref.Val) (any, error) {
 	case types.Double:
 		return float64(v), nil
 	case types.String:
+		if d.texts += len(v); d.texts > maxResultText {
+			return nil, ErrBudget
+		}
 		return string(v), nil
 	case types.Null:
 		return nil, nil //nolint:nilnil // null is a value

@@ -409,6 +409,7 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 	ast, issues := env.Parse(text)
 	if issues == nil || issues.Err() == nil {
 		c.options.Prices.mark(ast)
+		markRounds(ast)
 		ast, issues = env.Check(ast)
 	}
 	switch {

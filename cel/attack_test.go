@@ -1,0 +1,118 @@
+package cel_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/cel"
+)
+
+// attacks are expressions whose cost the language sees too late or not at all.
+func attacks() map[string]string {
+	nests := "[[0]" + strings.Repeat(".map(x, dyn([x, x]))", 40) + "]"
+	maps := "[[{'a':0}]" + strings.Repeat(".map(x, dyn({'a': x, 'b': x}))", 40) + "]"
+	return map[string]string{
+		"join":                     "size(lists.range(100000).map(i, object.data.big).join('')) > 0",
+		"join with a separator":    "size(lists.range(100000).map(i, '').join(object.data.big)) > 0",
+		"replace":                  "size(object.data.big.replace('x', object.data.big)) > 0",
+		"many replacements":        "size(lists.range(5000).map(i, object.data.kilo.replace('x', object.data.ten))) > 0",
+		"many copies":              "size(lists.range(90000).map(i, 'x'.replace('x', object.data.ten + string(i)))) > 0",
+		"additions of the untyped": "size([object.data.big]" + strings.Repeat(".map(x, x + x)", 30) + ") > 0",
+		"many additions":           "size(lists.range(100000).map(i, object.data.big + 'x')) > 0",
+		"bytes":                    "size(lists.range(100000).map(i, bytes(object.data.big))) > 0",
+		"precision":                "size(lists.range(50000).map(i, '%.100000e'.format([1.0]))) > 0",
+		"format":                   "size('%s'.format(" + nests + ")) > 0",
+		"formats":                  "size(lists.range(50000).map(i, '%s%s'.format([object.data.big, object.data.big]))) > 0",
+		"pieces":                   "size(lists.range(1000).map(i, object.data.big.split(''))) > 0",
+		"matches":                  "size(lists.range(1000).map(i, object.data.big.findAll('x'))) > 0",
+		"ranges":                   "lists.range(100000).all(i, lists.range(100000).all(j, true))",
+		"indexOf":                  nests + ".all(v, v.indexOf(1) == 0)",
+		"sum":                      nests + ".all(v, v.sum() == 0)",
+		"sets":                     nests + ".all(v, sets.contains([v], [v]))",
+		"equivalent sets":          nests + ".all(v, sets.equivalent([v], [v]))",
+		"large sets":               "sets.contains(lists.range(30000), lists.range(30000).map(i, i+40000))",
+		"distinct":                 "size(lists.range(99000).distinct()) > 0",
+		"distinct lists":           nests + ".all(v, size([v, v].distinct()) == 1)",
+		"distinct objects":         "size(lists.range(700).map(i, object.data.many).distinct()) == 1",
+		"sort":                     "size(lists.range(99000).sort()) > 0",
+		"sortBy":                   "size(lists.range(30000).map(i, object.data.big).sortBy(x, x)) > 0",
+		"flatten":                  nests + ".all(v, size([v].flatten(50)) == 1)",
+		"optional":                 nests + ".all(v, optional.of(v) == optional.of(v))",
+		"lists of optional":        nests + ".all(v, [optional.of(v)] == [optional.of(v)])",
+		"maps":                     maps + ".all(v, v == v)",
+		"compared objects":         "lists.range(100000).all(i, object == object)",
+		"in":                       "object.data.many.all(x, x in object.data.many)",
+		"patterns":                 "size(lists.range(1000).map(i, object.data.kilo.matches('(x{1,900}){1,1}' + string(i)))) > 0",
+		"a pattern":                "lists.range(100).all(i, !object.data.kilo.matches('((x{30}){30}x{900}){1}y'))",
+	}
+}
+
+// TestCEL_22_C1_C2_ExpressionsThatTheLanguageMiscounts end with their budget, in about a second on a quiet machine,
+// and allocate no more than some values of the largest size.
+func TestCEL_22_C1_C2_ExpressionsThatTheLanguageMiscounts(t *testing.T) {
+	many := make([]any, 50_000)
+	for i := range many {
+		many[i] = fmt.Sprint("item", i)
+	}
+	object := map[string]any{"data": map[string]any{
+		"big": strings.Repeat("x", 1_000_000), "kilo": strings.Repeat("x", 1000), "ten": strings.Repeat("y", 10_000), "many": many,
+	}}
+	for name, text := range attacks() {
+		t.Run(name, func(t *testing.T) {
+			scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+			require.NoError(t, err)
+			x, err := scope.Compile(text, false)
+			require.NoError(t, err)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err = scope.Run(cel.AdmissionInput{Object: object}, cel.BindingCostLimit).Evaluate(t.Context(), x)
+			runtime.ReadMemStats(&after)
+			require.ErrorContains(t, err, "cost", name)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(256<<20))
+		})
+	}
+}
+
+// TestPOL_07_C1_VariablesShareTheBudget evaluates variables no longer when those before have used it up.
+func TestPOL_07_C1_VariablesShareTheBudget(t *testing.T) {
+	scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+	require.NoError(t, err)
+	const variables = 200
+	all := make([]string, variables)
+	for i := range all {
+		all[i] = fmt.Sprintf("variables.v%d", i)
+		require.NoError(t, scope.Define(fmt.Sprintf("v%d", i), "lists.range(100000).all(x, x >= 0)"))
+	}
+	x, err := scope.Compile("["+strings.Join(all, ",")+"].all(x, x)", false)
+	require.NoError(t, err)
+	var read int
+	in := cel.AdmissionInput{Request: func() map[string]any { read++; return map[string]any{} }}
+	require.NoError(t, scope.Define("last", "request.name == ''"))
+	_, err = scope.Run(in, 1_500_000).Evaluate(t.Context(), x)
+	require.ErrorIs(t, err, cel.ErrBudget)
+	y, err := scope.Compile("["+strings.Join(all, ",")+"].all(x, x) || variables.last", false)
+	require.NoError(t, err)
+	_, err = scope.Run(in, 1_500_000).Evaluate(t.Context(), y)
+	require.ErrorIs(t, err, cel.ErrBudget)
+	require.Zero(t, read, "a variable was evaluated without a budget")
+}
+
+// TestPOL_05_C2_TextsOfResults bounds what a mutation writes: a text that stands in many places is written in each.
+func TestPOL_05_C2_TextsOfResults(t *testing.T) {
+	scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+	require.NoError(t, err)
+	object := map[string]any{"data": map[string]any{"big": strings.Repeat("x", 1_000_000)}}
+	for text, result := range map[string]cel.Type{
+		"Object{data: lists.range(100000).transformMapEntry(i, v, {string(i): object.data.big})}":             cel.Configuration(),
+		"lists.range(50000).map(i, JSONPatch{op: 'add', path: '/data/' + string(i), value: object.data.big})": cel.Patches(),
+	} {
+		x, err := scope.Compile(text, false, result)
+		require.NoError(t, err)
+		_, err = scope.Run(cel.AdmissionInput{Object: object}, cel.BindingCostLimit).Evaluate(t.Context(), x)
+		require.ErrorContains(t, err, "exceed", text)
+	}
+}
