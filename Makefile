@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check controllers-envtest controller-runtime measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check controllers-envtest controller-runtime measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,7 +85,13 @@ pairs: ## the requirements, asked of two servers over one store in turn
 	KINDWRIGHT_PAIRS=1 go test -count=1 -timeout 30m ./internal/conformance
 
 cluster-requirements: ## the requirements, on etcd
-	go -C examples/cluster test -count=1 -timeout 30m . -run Requirements -requirements=.
+	go -C examples/cluster test -count=1 -timeout 30m -v . -run Requirements -requirements=.
+
+cluster-clients: ## the tests of real clients against examples/cluster, on etcd; CLIENTS=regexp
+	go -C examples/cluster test -count=1 -timeout 60m -v . -run ClientsOnEtcd -clients=$(or $(CLIENTS),.)
+
+cluster-soak: ## watches under everything that can go wrong, on etcd; EVENTS=1000000
+	go -C examples/cluster test -count=1 -timeout 4h -v . -run SoakOnEtcd -soaked=$(or $(EVENTS),1000000)
 
 cluster-faults: ## three servers on three members of etcd, each fault ROUNDS=50 times; every answer, watch and informer is checked
 	go -C examples/cluster test -count=1 -timeout 4h -v . -run UnderServers -rounds=$(or $(ROUNDS),50)

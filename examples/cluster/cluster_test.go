@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -246,30 +247,64 @@ func TestWhatIsWrongWithTheStoreIsSaid(t *testing.T) {
 	}
 }
 
-// requirements names the tests of internal/conformance to run; make cluster-requirements runs all.
-var requirements = flag.String("requirements", "Test(UPDATE|CREATE|DEL|PATCH|SSA|NAME)_", "regular expression of the requirements to ask of etcd")
+// Which tests of the core's suites run on etcd. Their make targets run them all.
+var (
+	requirements = flag.String("requirements", "Test(UPDATE|CREATE|DEL|PATCH|SSA|NAME)_", "regular expression of the requirements to ask of etcd")
+	clients      = flag.String("clients", "", "regular expression of the tests of internal/interop to run on etcd; by default none: linking them takes a minute")
+	soaked       = flag.Int("soaked", 20_000, "how many events the soak delivers on etcd")
+)
 
-// The requirements of the core, on etcd. They run in a process of their own, because the core cannot
-// link etcd.
-func TestRequirements(t *testing.T) {
-	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
+// remote serves stores on etcd to a process of tests that cannot link etcd. It returns the environment
+// that the process needs.
+func remote(t *testing.T, etcds *etcdtest.Cluster) []string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() {
 		served <- remotestore.Serve(ctx, l, func(name string) (storage.Backend, error) {
-			return etcd.Open(ctx, etcd.Config{Endpoints: etcds.Endpoints(), Prefix: "/" + name})
+			return etcd.Open(ctx, etcd.Config{Endpoints: etcds.Endpoints(), Prefix: "/" + name, Owner: owner})
 		})
 	}()
-	defer func() {
+	t.Cleanup(func() {
 		cancel()
 		require.NoError(t, <-served)
-	}()
-	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout=20m", "./internal/conformance", "-run=("+*requirements+")/remote")
-	cmd.Dir = filepath.Join("..", "..")
-	cmd.Env = append(os.Environ(), "KINDWRIGHT_REMOTE="+path)
+	})
+	return append(os.Environ(), "KINDWRIGHT_REMOTE="+path)
+}
+
+// suite runs tests of another directory on etcd.
+func suite(t *testing.T, env []string, dir, run string, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"test", "-count=1", "-timeout=60m", "-v", ".", "-run=" + run}, args...)...)
+	cmd.Dir, cmd.Env = filepath.Join("..", "..", "internal", dir), env
 	text, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", text)
+	t.Logf("%d tests of internal/%s passed", bytes.Count(text, []byte("--- PASS: ")), dir)
+	require.Contains(t, string(text), "--- PASS: ", "no test was run")
+}
+
+// The requirements of the core, on etcd.
+func TestRequirements(t *testing.T) {
+	suite(t, remote(t, etcdtest.Start(t, 1, etcdtest.Options{})), "conformance", "("+*requirements+")/remote")
+}
+
+// Watches under everything that can go wrong, on etcd.
+func TestSoakOnEtcd(t *testing.T) {
+	suite(t, remote(t, etcdtest.Start(t, 1, etcdtest.Options{})), "soak", "^TestSoak$", fmt.Sprintf("-events=%d", *soaked))
+}
+
+// Real clients against this program.
+func TestClientsOnEtcd(t *testing.T) {
+	if *clients == "" {
+		return
+	}
+	program := filepath.Join(t.TempDir(), "cluster")
+	text, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput()
+	require.NoError(t, err, "%s", text)
+	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
+	env := append(remote(t, etcds), "KINDWRIGHT_EXAMPLE_SERVER="+program, "KINDWRIGHT_ETCD="+strings.Join(etcds.Endpoints(), ","))
+	suite(t, env, "interop", "("+*clients+")/examples-cluster")
 }

@@ -17,6 +17,9 @@ import (
 	"github.com/kindwright/kindwright/storage/etcd"
 )
 
+// owner is what etcd remembers of whose objects these are.
+const owner = "example.dev"
+
 // cluster is a store in etcd, as the flags say.
 type cluster struct {
 	servers                   string
@@ -84,7 +87,7 @@ func (c *cluster) Open(ctx context.Context, _ string, log logr.Logger) (storage.
 	db, err := etcd.Open(ctx, etcd.Config{
 		Endpoints: strings.Split(c.servers, ","), TLS: settings,
 		User: c.user, Password: string(bytes.TrimRight(password, "\r\n")),
-		Prefix: c.prefix, Owner: "example.dev", Restored: c.restored,
+		Prefix: c.prefix, Owner: owner, Restored: c.restored,
 		MaxRequestBytes: c.maxRequestBytes, Logger: log,
 	})
 	if err != nil {

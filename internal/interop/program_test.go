@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"crypto/rand"
 	"net"
 	"net/url"
 	"os"
@@ -17,12 +18,22 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kindwright/kindwright/internal/remotestore"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 )
 
-// program is examples/server in a separate process, on bbolt.
+// etcdVariable in the environment has the endpoints of an etcd. The binary of programVariable is that of
+// examples/cluster then, and remoteVariable the unix socket of internal/remotestore on the same etcd,
+// because storage/etcd cannot be linked here.
+const (
+	etcdVariable   = "KINDWRIGHT_ETCD"
+	remoteVariable = "KINDWRIGHT_REMOTE"
+)
+
+// program is examples/server in a separate process, on bbolt, or examples/cluster on etcd.
 type program struct {
+	name        string // of the store on etcd
 	dir, tokens string
 	address     string // clients reconnect to the same port
 	process     *exec.Cmd
@@ -33,7 +44,7 @@ type program struct {
 
 func serveProgram(t *testing.T) *server {
 	t.Helper()
-	p := &program{dir: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"}
+	p := &program{name: rand.Text(), dir: filepath.Join(t.TempDir(), "data"), address: "127.0.0.1:0"}
 	p.tokens = writeFile(t, t.TempDir(), "tokens.csv", tokens)
 	p.start(t)
 	t.Cleanup(p.kill)
@@ -77,7 +88,11 @@ func (p *program) dial(ctx context.Context, network, address string) (net.Conn, 
 func (p *program) start(t *testing.T) {
 	t.Helper()
 	p.out, p.ended = &buffer{}, make(chan struct{})
-	p.process = exec.Command(os.Getenv(programVariable), "--listen="+p.address, "--data-dir="+p.dir, "--token-auth-file="+p.tokens, "--authorization-mode=AlwaysDeny")
+	args := []string{"--listen=" + p.address, "--data-dir=" + p.dir, "--token-auth-file=" + p.tokens, "--authorization-mode=AlwaysDeny"}
+	if etcd := os.Getenv(etcdVariable); etcd != "" {
+		args = append(args, "--etcd-servers="+etcd, "--etcd-prefix=/"+p.name)
+	}
+	p.process = exec.Command(os.Getenv(programVariable), args...)
 	p.process.Stdout, p.process.Stderr = p.out, p.out
 	require.NoError(t, p.process.Start())
 	go func(process *exec.Cmd, ended chan struct{}) {
@@ -112,8 +127,16 @@ func (p *program) kill() {
 
 func (p *program) withStore(t *testing.T, f func(storage.Backend)) {
 	t.Helper()
-	db, err := bbolt.Open(filepath.Join(p.dir, "kindwright.db"))
+	db, err := p.open(t.Context())
 	require.NoError(t, err)
 	f(db)
 	require.NoError(t, db.Close())
+}
+
+// open opens the store of a server that is stopped.
+func (p *program) open(ctx context.Context) (storage.Backend, error) {
+	if os.Getenv(etcdVariable) != "" {
+		return remotestore.Open(ctx, "unix", os.Getenv(remoteVariable), p.name)
+	}
+	return bbolt.Open(filepath.Join(p.dir, "kindwright.db"))
 }

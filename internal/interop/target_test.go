@@ -109,6 +109,9 @@ func (s *server) forget(t *testing.T) {
 
 // targets are the kinds of servers under test.
 func targets() map[string]func(*testing.T) *server {
+	if os.Getenv(etcdVariable) != "" {
+		return map[string]func(*testing.T) *server{"examples-cluster": serveProgram}
+	}
 	if *realKubectl != "" { // a separate kubectl: only the server sees its requests
 		return map[string]func(*testing.T) *server{"apitest": serveInProcess}
 	}

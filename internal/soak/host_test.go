@@ -3,12 +3,14 @@ package soak
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/internal/remotestore"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -58,8 +61,8 @@ const (
 // plan holds the parameters of a run.
 type plan struct {
 	seed     uint64
-	events   int64 // to be delivered
-	bbolt    bool
+	events   int64  // to be delivered
+	store    string // where the objects are, of stores
 	restarts int
 	window   time.Duration // of history
 	logBytes int           // of the log in memory: older events come from the store
@@ -68,12 +71,32 @@ type plan struct {
 	writers  int
 }
 
+// Where the objects of a soak are.
+const (
+	inMemory  = "memory"
+	inFile    = "bbolt"
+	elsewhere = "remote"
+)
+
+// remote in the environment is the unix socket of a store that internal/remotestore serves. The soak
+// then runs on it: storage/etcd cannot be linked here.
+const remote = "KINDWRIGHT_REMOTE"
+
+// stores are what the soak runs on.
+func stores() []string {
+	if os.Getenv(remote) != "" {
+		return []string{elsewhere}
+	}
+	return []string{inMemory, inFile}
+}
+
 // host is a server that is restarted now and then.
 type host struct {
 	t     *testing.T
 	plan  plan
 	truth *truth
 	path  string // of the store's file
+	name  string // of the store in another process
 
 	acknowledged atomic.Uint64 // the newest revision that a writer received
 
@@ -86,7 +109,7 @@ type host struct {
 }
 
 func newHost(t *testing.T, p plan, problem func(error)) *host {
-	h := &host{t: t, plan: p, path: filepath.Join(t.TempDir(), "store.db")}
+	h := &host{t: t, plan: p, path: filepath.Join(t.TempDir(), "store.db"), name: rand.Text()}
 	h.truth = &truth{history: &watchtest.History{}, problem: problem}
 	h.open()
 	t.Cleanup(h.close)
@@ -95,11 +118,16 @@ func newHost(t *testing.T, p plan, problem func(error)) *host {
 
 // open starts a server over the stored data.
 func (h *host) open() {
-	if h.plan.bbolt {
+	switch {
+	case h.plan.store == inFile:
 		db, err := bbolt.Open(h.path, bbolt.WithRecentBytes(h.plan.logBytes)) // so that watches read the file as well
 		require.NoError(h.t, err)
 		h.truth.Backend = db
-	} else if h.truth.Backend == nil {
+	case h.plan.store == elsewhere:
+		db, err := remotestore.Open(h.t.Context(), "unix", os.Getenv(remote), h.name)
+		require.NoError(h.t, err)
+		h.truth.Backend = db
+	case h.truth.Backend == nil:
 		h.truth.Backend = memory.New()
 	}
 	if h.truth.gone() == 0 {
@@ -127,7 +155,7 @@ func (h *host) open() {
 func (h *host) shut() {
 	h.server.Close()
 	h.tls.CloseIdleConnections()
-	if h.plan.bbolt {
+	if h.plan.store != inMemory {
 		require.NoError(h.t, h.truth.Backend.Close())
 	}
 }
@@ -136,7 +164,7 @@ func (h *host) close() {
 	h.gate.Lock()
 	defer h.gate.Unlock()
 	h.shut()
-	if !h.plan.bbolt {
+	if h.plan.store == inMemory {
 		require.NoError(h.t, h.truth.Backend.Close())
 	}
 }

@@ -182,10 +182,10 @@ func defaultPlan(t *testing.T) plan {
 // watcher was told can be gone on from.
 // (WATCH-03, WATCH-04, WATCH-06 to WATCH-08, WATCH-11 to WATCH-16, WATCH-19 to WATCH-26, WATCH-33, WLIST-02 to WLIST-07)
 func TestSoak(t *testing.T) {
-	for name, bbolt := range map[string]bool{"memory": false, "bbolt": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, store := range stores() {
+		t.Run(store, func(t *testing.T) {
 			p := defaultPlan(t)
-			p.events, p.bbolt = p.events/2, bbolt
+			p.events, p.store = p.events/2, store
 			began := time.Now()
 			s, err := soak(t, p)
 			require.NoError(t, err)
