@@ -22,6 +22,7 @@ import (
 
 	"github.com/kindwright/kindwright/examples/internal/program"
 	"github.com/kindwright/kindwright/internal/remotestore"
+	"github.com/kindwright/kindwright/internal/selfsigned"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/etcd"
 	"github.com/kindwright/kindwright/storage/etcd/etcdtest"
@@ -243,6 +244,57 @@ func TestWhatIsWrongWithTheStoreIsSaid(t *testing.T) {
 			require.Equal(t, 1, program.Run(t.Context(), args, io.Discard, errOut, &cluster{}), errOut)
 			require.Contains(t, errOut.String(), c.says)
 			require.Equal(t, before, newest(), "something was written")
+		})
+	}
+}
+
+// What is wrong with certificates ends the program with what to do. The
+// backend's own tests of these, and of passwords, are in storage/etcd/etcdtest.
+func TestWhatIsWrongWithCredentialsOfEtcdIsSaid(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+		return path
+	}
+	pair := func(name string, a *selfsigned.Authority) (cert, key string) {
+		p, err := a.Client(name)
+		require.NoError(t, err)
+		return file(name+".crt", p.Cert), file(name+".key", p.Key)
+	}
+	ours, err := selfsigned.NewAuthority("ours")
+	require.NoError(t, err)
+	theirs, err := selfsigned.NewAuthority("theirs")
+	require.NoError(t, err)
+	short, err := selfsigned.NewAuthorityFor("short", time.Nanosecond)
+	require.NoError(t, err)
+	serving, err := ours.Serving("127.0.0.1")
+	require.NoError(t, err)
+	ca, other := file("ca.crt", ours.PEM()), file("other.crt", theirs.PEM())
+	both := file("both.crt", append(ours.PEM(), short.PEM()...))
+	etcds := etcdtest.Start(t, 1, etcdtest.Options{Cert: file("etcd.crt", serving.Cert), Key: file("etcd.key", serving.Key), ClientCA: both})
+	cert, key := pair("good", ours)
+	foreign, foreignKey := pair("foreign", theirs)
+	expired, expiredKey := pair("expired", short)
+	servers := "--etcd-servers=" + strings.Join(etcds.Endpoints(), ",")
+	good := serve(t, servers, "--etcd-cafile="+ca, "--etcd-certfile="+cert, "--etcd-keyfile="+key)
+	require.Zero(t, good.stop())
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"the wrong authority":   {[]string{"--etcd-cafile=" + other, "--etcd-certfile=" + cert, "--etcd-keyfile=" + key}, "give the CA that signed it"},
+		"no certificate":        {[]string{"--etcd-cafile=" + ca}, "etcd asks for a certificate"},
+		"a foreign certificate": {[]string{"--etcd-cafile=" + ca, "--etcd-certfile=" + foreign, "--etcd-keyfile=" + foreignKey}, "--trusted-ca-file"},
+		"an expired one":        {[]string{"--etcd-cafile=" + ca, "--etcd-certfile=" + expired, "--etcd-keyfile=" + expiredKey}, "expired"},
+		"a key of another":      {[]string{"--etcd-cafile=" + ca, "--etcd-certfile=" + cert, "--etcd-keyfile=" + foreignKey}, "private key does not match"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errOut := &printed{said: make(chan struct{})}
+			args := append([]string{"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(t.TempDir(), "data"), servers, "--etcd-prefix=/none"}, c.args...)
+			code := program.Run(t.Context(), args, io.Discard, errOut, &cluster{})
+			require.Equal(t, 1, code, errOut)
+			require.Contains(t, errOut.String(), c.says)
 		})
 	}
 }
