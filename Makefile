@@ -132,8 +132,8 @@ kubectl-check: ## a real kubectl against the example server, and in all the test
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh
 	go -C internal/interop test -count=1 -timeout 30m . -run Kubectl -args -kubectl='$(abspath $(or $(KUBECTL),$(error KUBECTL=path is missing)))'
 
-extension-kube: ## examples/extension behind a real kube-apiserver: kubectl, clients, who asks, rotations, failures; PEERS=directory of kube-apiserver and etcd, ROTATIONS=, AWAY=10m
-	go -C internal/interop test -count=1 -timeout 3h -v ./behind -args -peers='$(abspath $(or $(PEERS),$(error PEERS=directory is missing)))' \
+extension-kube: ## examples/extension behind a real kube-apiserver: kubectl, clients, who asks, rotations, failures; PEERS=directory of kube-apiserver and etcd, ROTATIONS=, AWAY=10m, RUN=regexp
+	go -C internal/interop test -count=1 -timeout 3h -v ./behind -run "$(or $(RUN),.)" -args -peers='$(abspath $(or $(PEERS),$(error PEERS=directory is missing)))' \
 		-rotations=$(or $(ROTATIONS),10) -away=$(or $(AWAY),2m)
 
 controllers-envtest: ## the controllers of the tests against kube-apiserver and etcd, too; ASSETS=directory of both
