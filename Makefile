@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check controllers-envtest controller-runtime measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +137,10 @@ crash-lab: ## power cuts, kills, torn pages, damage, failed syncs and full disks
 kubectl-check: ## a real kubectl against the example server, and in all the tests of kubectl; KUBECTL=path of one, 1.31 or newer
 	KUBECTL=$(KUBECTL) scripts/kubectl-check.sh
 	go -C internal/interop test -count=1 -timeout 30m . -run Kubectl -args -kubectl='$(abspath $(or $(KUBECTL),$(error KUBECTL=path is missing)))'
+
+extension-kube: ## examples/extension behind a real kube-apiserver: kubectl, clients, who asks, rotations, failures; PEERS=directory of kube-apiserver and etcd, ROTATIONS=, AWAY=10m, RUN=regexp
+	go -C internal/interop test -count=1 -timeout 3h -v ./behind -run "$(or $(RUN),.)" -args -peers='$(abspath $(or $(PEERS),$(error PEERS=directory is missing)))' \
+		-rotations=$(or $(ROTATIONS),10) -away=$(or $(AWAY),2m)
 
 controllers-envtest: ## the controllers of the tests against kube-apiserver and etcd, too; ASSETS=directory of both
 	go -C internal/interop test -count=1 -timeout 30m -v ./controllers -args -assets='$(or $(ASSETS),$(error ASSETS=directory is missing))'

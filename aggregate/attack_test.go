@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -129,6 +131,7 @@ func TestWhatABackEndMayNotSayIsDropped(t *testing.T) {
 		for name, value := range map[string]string{
 			"Set-Cookie": "a=b", "Strict-Transport-Security": "max-age=1", "Access-Control-Allow-Origin": "*", "Audit-Id": "forged",
 			"Cache-Control": "public", "X-Kept": "yes", "Warning": `299 - "old"`,
+			"Service-Worker-Allowed": "/", "Refresh": "0; url=https://evil.example", "Reporting-Endpoints": `a="https://evil.example"`,
 		} {
 			w.Header().Set(name, value)
 		}
@@ -140,8 +143,46 @@ func TestWhatABackEndMayNotSayIsDropped(t *testing.T) {
 	require.Equal(t, []string{"nosniff"}, h["X-Content-Type-Options"])
 	require.Equal(t, "yes", h.Get("X-Kept"))
 	require.Equal(t, `299 - "old"`, h.Get("Warning"))
-	for _, name := range []string{"Set-Cookie", "Strict-Transport-Security", "Access-Control-Allow-Origin"} {
+	for _, name := range []string{
+		"Set-Cookie", "Strict-Transport-Security", "Access-Control-Allow-Origin", "Service-Worker-Allowed", "Refresh", "Reporting-Endpoints",
+	} {
 		require.Empty(t, h[name], name)
+	}
+}
+
+// Interim answers and trailers are not a way around what is dropped, and take nothing of the server's
+// own away.
+func TestWhatABackEndSaysBeforeAndAfterItsAnswerIsDropped(t *testing.T) {
+	w, _ := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</evil.js>; rel=preload")
+		w.Header().Set("Set-Cookie", "a=b")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("Link")
+		w.Header().Del("Set-Cookie")
+		w.Header().Set("Trailer", "X-Late")
+		_, _ = io.WriteString(w, "{}")
+		w.Header().Set("X-Late", "1")
+		w.Header().Set(http.TrailerPrefix+"Audit-Id", "forged")
+	})
+	interim := 0
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(int, textproto.MIMEHeader) error { interim++; return nil }}
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet, w.http.URL+boats, http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("X-User", "alice")
+	r.Header.Set("Audit-Id", "mine")
+	res, err := w.http.Client().Do(r)
+	require.NoError(t, err)
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, "{}", string(body))
+	require.Zero(t, interim)
+	require.Equal(t, []string{"nosniff"}, res.Header["X-Content-Type-Options"])
+	require.Equal(t, []string{"no-cache, private"}, res.Header["Cache-Control"])
+	require.Equal(t, []string{"mine"}, res.Header["Audit-Id"])
+	require.Empty(t, res.Header["Set-Cookie"])
+	for name, values := range res.Trailer {
+		require.Empty(t, values, name)
 	}
 }
 

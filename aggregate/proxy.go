@@ -73,11 +73,12 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 	if x.Ended != nil {
 		r = r.WithContext(x.Ended)
 	}
-	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{exchange: x, identity: identity}}))
+	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{context: r.Context(), exchange: x, identity: identity}}))
 }
 
 // passage is what is known about a request on its way.
 type passage struct {
+	context  context.Context //nolint:containedctx // of the request, before the proxy adds to it
 	exchange *request.Exchange
 	identity http.Header
 }
@@ -120,13 +121,13 @@ func (b *backend) rewrite(p *httputil.ProxyRequest) {
 
 // inspect judges an answer before its first byte is sent.
 func (b *backend) inspect(res *http.Response) error {
-	switch res.StatusCode {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	if res.StatusCode/100 == 3 && res.StatusCode != http.StatusNotModified {
 		return errRedirect
 	}
 	for _, name := range [...]string{
 		"Audit-Id", "Cache-Control", "X-Content-Type-Options", // this server has set its own
 		"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", // about this server, which the back end is not
+		"Service-Worker-Allowed", "Refresh", "Nel", "Report-To", "Reporting-Endpoints",
 		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
 		"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
 	} {

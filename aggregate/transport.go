@@ -51,13 +51,24 @@ func (c *connections) close() {
 	c.upgrades.CloseIdleConnections()
 }
 
-// RoundTrip sends one request.
+// RoundTrip sends one request. Of the answer, only what inspect judges reaches a client: fields of
+// interim answers (1xx) and trailers do not. They come at other times, and the proxy would take an
+// interim answer as an occasion to clear the fields that this server has set.
 func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
-	c := b.connections.Load()
-	if len(r.Header["Upgrade"]) > 0 {
-		return c.upgrades.RoundTrip(r)
+	if on, ok := r.Context().Value(passageKey{}).(*passage); ok {
+		r = r.WithContext(on.context) // without the proxy's hook for interim answers
 	}
-	return c.many.RoundTrip(r)
+	c, through := b.connections.Load(), (*http.Transport)(nil)
+	if through = c.many; len(r.Header["Upgrade"]) > 0 {
+		through = c.upgrades
+	}
+	res, err := through.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	out := *res // the transport fills in trailers of its own response
+	out.Trailer = nil
+	return &out, nil
 }
 
 // reconnect makes new connections if the client certificate or the address of the service has changed.
