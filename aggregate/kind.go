@@ -58,11 +58,11 @@ func columns() []openapi.Column {
 		{Name: "Name", Type: "string", Format: "name", Description: "The version and the group.", Path: []string{"metadata", "name"}},
 		{
 			Name: "Service", Type: "string", Description: "The reference to the service that hosts this API endpoint.",
-			Paths: [][]string{{"spec", "service"}}, Cell: serviceCell,
+			Paths: [][]string{{"spec", "service"}}, Cell: serviceCell, Lasting: true,
 		},
 		{
 			Name: "Available", Type: "string", Description: "Whether this service is available.",
-			Paths: [][]string{{"status", "conditions"}}, Cell: availableCell,
+			Paths: [][]string{{"status", "conditions"}}, Cell: availableCell, Lasting: true,
 		},
 		{Name: "Age", Type: "date", Description: "How long the object has existed.", Path: []string{"metadata", "creationTimestamp"}},
 	}

@@ -31,7 +31,7 @@ func ConfigMaps() registry.Definition {
 		Writes: registry.WriteRules{NoGeneration: true},
 		Table: registry.Table{Columns: objectColumns(openapi.Column{
 			Name: "Data", Type: "integer", Description: "The number of entries.",
-			Paths: [][]string{{"data"}, {"binaryData"}}, Cell: countEntries,
+			Paths: [][]string{{"data"}, {"binaryData"}}, Cell: countEntries, Lasting: true,
 		})},
 		Rules: registry.Rules[ConfigMap]{
 			Validate: func(_ context.Context, m *ConfigMap, f *status.Fields) {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -21,28 +20,28 @@ func (n eventNames) columns() []openapi.Column {
 	return []openapi.Column{
 		{
 			Name: "Last Seen", Type: "string", Description: "How long ago the event was last seen.",
-			Paths: [][]string{{"series", "lastObservedTime"}, last, first, eventTime}, Cell: ageOfFirst,
+			Paths: [][]string{{"series", "lastObservedTime"}, last, first, eventTime}, Cell: ageOfFirst, Lasting: true,
 		},
 		{Name: "Type", Type: "string", Description: "Normal or Warning.", Path: []string{"type"}},
 		{Name: "Reason", Type: "string", Description: "Why.", Path: []string{"reason"}},
 		{
 			Name: "Object", Type: "string", Description: "The kind and name of the object the event is about.",
-			Paths: [][]string{{n.object, "kind"}, {n.object, "name"}}, Cell: kindAndName,
+			Paths: [][]string{{n.object, "kind"}, {n.object, "name"}}, Cell: kindAndName, Lasting: true,
 		},
 		{Name: "Subobject", Type: "string", Priority: 1, Description: "The part of the object.", Path: []string{n.object, "fieldPath"}},
 		{
 			Name: "Source", Type: "string", Priority: 1, Description: "Who reports, and from where.",
 			Paths: [][]string{{n.source, "component"}, {n.reporter}, {n.source, "host"}, {"reportingInstance"}},
-			Cell:  whoAndWhere,
+			Cell:  whoAndWhere, Lasting: true,
 		},
-		{Name: "Message", Type: "string", Description: "What happened.", Paths: [][]string{{n.message}}, Cell: trimmed},
+		{Name: "Message", Type: "string", Description: "What happened.", Paths: [][]string{{n.message}}, Cell: trimmed, Lasting: true},
 		{
 			Name: "First Seen", Type: "string", Priority: 1, Description: "How long ago the event was first seen.",
-			Paths: [][]string{first, eventTime}, Cell: ageOfFirst,
+			Paths: [][]string{first, eventTime}, Cell: ageOfFirst, Lasting: true,
 		},
 		{
 			Name: "Count", Type: "integer", Priority: 1, Description: "How often the event was seen.",
-			Paths: [][]string{series, {"series", "count"}, {n.count}}, Cell: timesSeen,
+			Paths: [][]string{series, {"series", "count"}, {n.count}}, Cell: timesSeen, Lasting: true,
 		},
 		{
 			Name: "Name", Type: "string", Format: "name", Priority: 1, Description: "The name of the event.",
@@ -62,7 +61,7 @@ func firstText(values ...any) string {
 }
 
 // ageOfFirst returns the age of the first time that is set.
-func ageOfFirst(now time.Time, values []any) any {
+func ageOfFirst(_ time.Time, values []any) any {
 	text := firstText(values...)
 	if text == "" {
 		return "<unknown>"
@@ -71,7 +70,7 @@ func ageOfFirst(now time.Time, values []any) any {
 	if err != nil {
 		return "<invalid>"
 	}
-	return table.Age(now.Sub(at))
+	return openapi.Aged{Since: at}
 }
 
 // kindAndName names an object as on the kubectl command line: pod/web.

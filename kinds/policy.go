@@ -80,20 +80,23 @@ func policyTable(between ...openapi.Column) registry.Table {
 func validationsColumn() openapi.Column {
 	return openapi.Column{
 		Name: "Validations", Type: "integer", Description: "How many things must hold.", Paths: [][]string{{"spec", "validations"}},
-		Cell: func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
 	}
 }
 
 func mutationsColumn() openapi.Column {
 	return openapi.Column{
 		Name: "Mutations", Type: "integer", Description: "How many changes the policy makes.", Paths: [][]string{{"spec", "mutations"}},
-		Cell: func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { list, _ := v[0].([]any); return int64(len(list)) },
 	}
 }
 
 func paramKindColumn() openapi.Column {
 	return openapi.Column{
 		Name: "ParamKind", Type: "string", Description: "The kind of the parameters.", Paths: [][]string{{"spec", "paramKind"}},
+		Lasting: true,
 		Cell: func(_ time.Time, v []any) any {
 			kind, ok := v[0].(map[string]any)
 			if !ok {
@@ -113,6 +116,7 @@ func policyNameColumn() openapi.Column {
 func paramRefColumn() openapi.Column {
 	return openapi.Column{
 		Name: "ParamRef", Type: "string", Description: "The parameters.", Paths: [][]string{{"spec", "paramRef"}},
+		Lasting: true,
 		Cell: func(_ time.Time, v []any) any {
 			ref, ok := v[0].(map[string]any)
 			name, _ := ref["name"].(string)

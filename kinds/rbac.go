@@ -108,11 +108,11 @@ func bindingTable() registry.Table {
 		}
 	}
 	column := func(name, doc, kind string) openapi.Column {
-		return openapi.Column{Name: name, Type: "string", Priority: 1, Description: doc, Paths: [][]string{{"subjects"}}, Cell: subjects(kind)}
+		return openapi.Column{Name: name, Type: "string", Priority: 1, Description: doc, Paths: [][]string{{"subjects"}}, Cell: subjects(kind), Lasting: true}
 	}
 	return registry.Table{Columns: []openapi.Column{
 		{Name: "Name", Type: "string", Format: "name", Description: "The name of the object.", Path: []string{"metadata", "name"}},
-		{Name: "Role", Type: "string", Description: "What is granted.", Paths: [][]string{{"roleRef", "kind"}, {"roleRef", "name"}}, Cell: func(_ time.Time, v []any) any {
+		{Name: "Role", Type: "string", Description: "What is granted.", Paths: [][]string{{"roleRef", "kind"}, {"roleRef", "name"}}, Lasting: true, Cell: func(_ time.Time, v []any) any {
 			return fmt.Sprintf("%v/%v", v[0], v[1])
 		}},
 		{Name: "Age", Type: "date", Description: "How long the object has existed.", Path: []string{"metadata", "creationTimestamp"}},

@@ -36,7 +36,7 @@ func Secrets() registry.Definition {
 		Writes:  registry.WriteRules{NoGeneration: true},
 		Table: registry.Table{Columns: objectColumns(
 			openapi.Column{Name: "Type", Type: "string", Description: "What the data is for.", Path: []string{"type"}},
-			openapi.Column{Name: "Data", Type: "integer", Description: "The number of entries.", Paths: [][]string{{"data"}}, Cell: countEntries},
+			openapi.Column{Name: "Data", Type: "integer", Description: "The number of entries.", Paths: [][]string{{"data"}}, Cell: countEntries, Lasting: true},
 		)},
 		Rules: registry.Rules[Secret]{
 			Default: func(_ context.Context, s *Secret) { fillSecret(s) },

@@ -207,8 +207,22 @@ type Column struct {
 	// string, bool, int64, float64, map[string]any or []any. Ages are relative to now. Cell may be
 	// called concurrently. It must not modify the values and must accept values of any type, since
 	// stored objects may violate the schema.
+	//
+	// A cell may also be an [Aged] text. A Cell that panics makes an empty cell.
 	Cell  func(now time.Time, values []any) any
 	Paths [][]string
+
+	// Lasting says that Cell does not use now: what it returns depends on the values alone. The rows
+	// of lists are then kept until their objects change. A Cell that shows an age returns an [Aged].
+	Lasting bool
+}
+
+// Aged is a cell with an age, such as "3 (5m ago)". The age is that of the moment at which the cell
+// is sent.
+type Aged struct {
+	Before string
+	Since  time.Time
+	After  string
 }
 
 // Columns returns the columns in the order in which the fields are declared. Type is one of the

@@ -33,7 +33,7 @@ func batch(c *cluster) []registry.Definition {
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
 					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions,
 						"status.succeeded", "spec.completions", "spec.parallelism"),
-					timed("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
+					made("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
 				}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
 			fill: fillJob,
@@ -48,11 +48,11 @@ func batch(c *cluster) []registry.Definition {
 				or("Timezone", "spec.timeZone", "<none>", "Where the schedule's times are meant."),
 				made("Suspend", "Whether no job is started.", suspended, "spec.suspend"),
 				counted("Active", "status.active", "How many jobs are running."),
-				timed("Last Schedule", "How long ago a job was started.", func(now time.Time, v []any) any {
+				made("Last Schedule", "How long ago a job was started.", func(v []any) any {
 					if v[0] == nil {
 						return "<none>"
 					}
-					return since(now, v[0])
+					return since(v[0])
 				}, "status.lastScheduleTime"),
 			}, templateColumns(jobContainers, selectorColumn("spec.jobTemplate.spec.selector"))...)...)},
 		}, fill: fillCronJob},
@@ -89,13 +89,13 @@ func jobCompletions(v []any) any {
 	return fmt.Sprintf("%d/1", succeeded)
 }
 
-func jobDuration(now time.Time, v []any) any {
+func jobDuration(v []any) any {
 	start, err := time.Parse(time.RFC3339, word(v[0]))
 	if err != nil {
 		return ""
 	}
 	if end, err := time.Parse(time.RFC3339, word(v[1])); err == nil {
-		now = end
+		return table.Age(end.Sub(start))
 	}
-	return table.Age(now.Sub(start))
+	return openapi.Aged{Since: start}
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -41,7 +40,8 @@ func aged() openapi.Column {
 func text(name, path, doc string) openapi.Column {
 	return openapi.Column{
 		Name: name, Type: "string", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return word(v[0]) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { return word(v[0]) },
 	}
 }
 
@@ -59,7 +59,8 @@ func or(name, path, otherwise, doc string) openapi.Column {
 func whole(name, path, doc string) openapi.Column {
 	return openapi.Column{
 		Name: name, Type: "integer", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return number(v[0]) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { return number(v[0]) },
 	}
 }
 
@@ -67,7 +68,8 @@ func whole(name, path, doc string) openapi.Column {
 func truthful(name, path, doc string) openapi.Column {
 	return openapi.Column{
 		Name: name, Type: "boolean", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return v[0] == true },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { return v[0] == true },
 	}
 }
 
@@ -75,7 +77,8 @@ func truthful(name, path, doc string) openapi.Column {
 func counted(name, path, doc string) openapi.Column {
 	return openapi.Column{
 		Name: name, Type: "integer", Description: doc, Paths: split(path),
-		Cell: func(_ time.Time, v []any) any { return size(v[0]) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { return size(v[0]) },
 	}
 }
 
@@ -83,13 +86,9 @@ func counted(name, path, doc string) openapi.Column {
 func made(name, doc string, cell func(v []any) any, paths ...string) openapi.Column {
 	return openapi.Column{
 		Name: name, Type: "string", Description: doc, Paths: split(paths...),
-		Cell: func(_ time.Time, v []any) any { return cell(v) },
+		Lasting: true,
+		Cell:    func(_ time.Time, v []any) any { return cell(v) },
 	}
-}
-
-// timed is made with the current time, from which ages are counted.
-func timed(name, doc string, cell func(now time.Time, v []any) any, paths ...string) openapi.Column {
-	return openapi.Column{Name: name, Type: "string", Description: doc, Paths: split(paths...), Cell: cell}
 }
 
 // wide marks a column that only wide tables show.
@@ -160,12 +159,12 @@ func words(v any, path ...string) []string {
 }
 
 // since returns how long ago a time was.
-func since(now time.Time, v any) string {
+func since(v any) any {
 	t, err := time.Parse(time.RFC3339, word(v))
 	if err != nil {
 		return "<unknown>"
 	}
-	return table.Age(now.Sub(t))
+	return openapi.Aged{Since: t}
 }
 
 // few joins the first items of a long list and adds the number of the others.

@@ -23,12 +23,12 @@ func podColumns() []openapi.Column {
 		}, podPaths[:]...),
 		made("Status", "Where the pod is in its life, or what stands in its way.",
 			func(v []any) any { return lookAt(v).reason }, podPaths[:]...),
-		timed("Restarts", "How often containers were started again, and when for the last time.", func(now time.Time, v []any) any {
+		made("Restarts", "How often containers were started again, and when for the last time.", func(v []any) any {
 			p := lookAt(v)
 			if p.restarts == 0 || p.lastRestart.IsZero() {
 				return strconv.FormatInt(p.restarts, 10)
 			}
-			return fmt.Sprintf("%d (%s ago)", p.restarts, since(now, p.lastRestart.Format(time.RFC3339)))
+			return openapi.Aged{Before: fmt.Sprintf("%d (", p.restarts), Since: p.lastRestart.Truncate(time.Second), After: " ago)"}
 		}, podPaths[:]...),
 		aged(),
 		wide(made("IP", "The address of the pod.", func(v []any) any {

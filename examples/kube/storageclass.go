@@ -53,7 +53,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			Table: registry.Table{Columns: columns(
 				openapi.Column{
 					Name: "AttachRequired", Type: "boolean",
-					Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse,
+					Description: "Whether volumes are attached first.", Paths: split("spec.attachRequired"), Cell: unlessFalse, Lasting: true,
 				},
 				truthful("PodInfoOnMount", "spec.podInfoOnMount", "Whether the driver is told about the pod."),
 				truthful("StorageCapacity", "spec.storageCapacity", "Whether capacity is looked at."),

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/table"
@@ -101,12 +102,17 @@ func (c *call) renderer(form negotiate.Result) renderer {
 		return &tables{
 			source: from,
 			lines:  lines{r.Names.Kind, r.APIVersion()},
-			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now}),
+			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now, Failed: c.columnFailed}),
 		}
 	case negotiate.PartialObjectMetadata, negotiate.PartialObjectMetadataList:
 		return &partials{source: from, lines: lines{"PartialObjectMetadata", version}, Metadata: table.NewMetadata(version)}
 	}
 	return &whole{source: from, lines: lines{r.Names.Kind, r.APIVersion()}, listKind: r.Names.ListKind}
+}
+
+// columnFailed logs that a column of a table panicked. Its cells are empty.
+func (c *call) columnFailed(err error) {
+	c.opts.Logger.Error(err, "a column of a table panicked", guard.WithStack(err, "resource", c.served.Resource.GroupResource().String())...)
 }
 
 // listMeta is the metadata of a list in any form.

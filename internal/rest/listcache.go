@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
@@ -42,8 +43,8 @@ func endsSegment(key string) bool {
 // keeper is a form in which some lists are worth keeping in segments.
 type keeper interface {
 	// keep says how. packed is whether the answer is compressed, converted whether the objects are stored in another form.
-	// ok is false if segments would be no gain: objects that are stored as they are sent are only copied, and the rows of
-	// some tables change with time.
+	// ok is false if segments would be no gain: objects that are stored as they are sent are only copied, and functions make
+	// some cells of the time.
 	keep(packed, converted bool) (k keeping, ok bool)
 }
 
@@ -55,7 +56,7 @@ type keeping struct {
 	alike    bool            // what is written of an object is the same in every form
 
 	object func(dst []byte, e *watch.Entry) ([]byte, error) // appends one
-	ages   func([]*watch.Entry) string                      // what changes although the objects do not; nil for nothing
+	rows   *table.Writer                                    // of a Table, whose ages change although the objects do not
 }
 
 func (f *whole) keep(packed, converted bool) (keeping, bool) {
@@ -71,7 +72,7 @@ func (f *partials) keep(packed, _ bool) (keeping, bool) {
 }
 
 func (f *tables) keep(packed, _ bool) (keeping, bool) {
-	k := keeping{encoding: rowEncoding(packed), about: "Table " + string(f.Include()) + " " + f.apiVersion, least: shortestRow, object: f.soleRow, ages: f.ages}
+	k := keeping{encoding: rowEncoding(packed), about: "Table " + string(f.Include()) + " " + f.apiVersion, least: shortestRow, object: f.soleRow, rows: f.Writer}
 	if f.Include() == meta.IncludeNone {
 		k.least = shortestCells
 	}
@@ -145,15 +146,6 @@ type sink struct {
 // soleRow appends the row of an object.
 func (f *tables) soleRow(dst []byte, e *watch.Entry) ([]byte, error) {
 	return f.AppendSoleRow(dst, f.text(e, e.Revision()))
-}
-
-// ages is what the rows say of the ages of objects, which changes while they do not.
-func (f *tables) ages(objects []*watch.Entry) string {
-	var ages []byte
-	for _, e := range objects {
-		ages = f.AppendAge(ages, e.Facts().Created)
-	}
-	return string(ages)
 }
 
 const (
@@ -254,13 +246,13 @@ func (s *segments) send(objects []*watch.Entry) error {
 	}
 	defer func() { s.later = true }()
 	about := s.about
-	if s.ages != nil {
-		about += s.ages(s.objects)
-	}
 	if s.later {
 		about += "," // what stands between two objects stands at the front of the second's segment
 	}
-	if !s.packed && s.encoding == engine.PackedSegment {
+	switch {
+	case s.rows != nil:
+		return s.sendRows(about)
+	case !s.packed && s.encoding == engine.PackedSegment:
 		text, err := s.render()
 		if err != nil {
 			return err
@@ -283,6 +275,29 @@ func (s *segments) send(objects []*watch.Entry) error {
 	return s.plain(kept)
 }
 
+// sendRows sends rows of a Table. They are kept without their ages, which are put in now. Compressed
+// rows are kept with them.
+func (s *segments) sendRows(about string) (err error) {
+	kept, err := s.list.Served.Segment(s.objects, engine.Rows, about, s.render)
+	if err != nil {
+		return err
+	}
+	if !s.packed {
+		if s.rest = s.rows.AppendKept(s.rest, kept); len(s.rest) >= pieceBytes {
+			s.rest, err = s.pieces(s.rest)
+		}
+		return err
+	}
+	about = string(s.rows.AppendAges([]byte(about), kept))
+	part, err := s.list.Served.Segment(s.objects, engine.PackedRows, about, func() ([]byte, error) {
+		return s.output.PackPart(s.rows.AppendKept(make([]byte, 0, 2*len(kept)), kept))
+	})
+	if err != nil {
+		return err
+	}
+	return s.part(part)
+}
+
 func (s *segments) render() ([]byte, error) {
 	size := 0
 	for _, e := range s.objects {
@@ -296,6 +311,9 @@ func (s *segments) render() ([]byte, error) {
 			return nil, err
 		}
 	}
+	if s.rows != nil {
+		s.rows.Keep(text)
+	}
 	for i, e := range shown {
 		if i > 0 || s.later {
 			text = append(text, ',')
@@ -303,6 +321,9 @@ func (s *segments) render() ([]byte, error) {
 		if text, err = s.keeping.object(text, e); err != nil {
 			return nil, status.Internal(fmt.Errorf("write %s: %w", e.Key(), err))
 		}
+	}
+	if s.rows != nil {
+		text = s.rows.Kept(text)
 	}
 	return text, nil
 }

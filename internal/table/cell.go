@@ -5,7 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // cellKind determines how the value of a column becomes a cell.
@@ -41,7 +43,7 @@ func kindOf(columnType, columnName string) cellKind {
 
 // appendCell appends the cell for a value. It appends null if there is no value or if its type does
 // not match the column.
-func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
+func (w *Writer) appendCell(dst []byte, kind cellKind, value []byte) []byte {
 	if len(value) == 0 || string(value) == "null" {
 		return append(dst, "null"...)
 	}
@@ -56,26 +58,46 @@ func appendCell(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	case kind == integerCell && isNumber:
 		return appendInteger(dst, value)
 	case kind == ageCell && isText, kind == timeCell && isText:
-		return appendTime(dst, kind, value, now)
+		return w.appendTime(dst, kind, value)
 	}
 	return append(dst, "null"...)
 }
 
 // appendMade appends the cell that a function computes from the values found. It appends null if
-// the result is not JSON.
-func (w *Writer) appendMade(dst []byte, cell func(time.Time, []any) any, found [][]byte) []byte {
+// the result is not JSON, or if the function panics.
+func (w *Writer) appendMade(dst []byte, c *column, found [][]byte) []byte {
 	values := make([]any, len(found))
 	for i, text := range found {
 		if len(text) > 0 {
 			values[i] = w.decoded(text)
 		}
 	}
-	start := len(dst)
-	dst, err := json.AppendTree(dst, cell(w.now, values))
+	made, err := w.call(c, values)
 	if err != nil {
+		if !w.failed && w.options.Failed != nil {
+			w.options.Failed(err)
+		}
+		w.failed = true
+		return append(dst, "null"...)
+	}
+	if aged, ok := made.(openapi.Aged); ok {
+		dst = json.AppendString(dst, aged.Before)
+		dst = w.appendAge(dst[:len(dst)-1], aged.Since)
+		quote := len(dst)
+		dst = json.AppendString(dst, aged.After)
+		return append(dst[:quote], dst[quote+1:]...)
+	}
+	start := len(dst)
+	if dst, err = json.AppendTree(dst, made); err != nil {
 		return append(dst[:start], "null"...)
 	}
 	return dst
+}
+
+// call calls the function of a column.
+func (w *Writer) call(c *column, values []any) (made any, err error) {
+	defer guard.Recover(&err, "the column "+c.name)
+	return c.cell(w.now, values), nil
 }
 
 // decodedValue is a value of the object of a row.
@@ -108,7 +130,7 @@ func appendInteger(dst, value []byte) []byte {
 	return strconv.AppendInt(dst, int64(f), 10)
 }
 
-func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
+func (w *Writer) appendTime(dst []byte, kind cellKind, value []byte) []byte {
 	t, err := time.Parse(time.RFC3339, string(value[1:len(value)-1]))
 	dst = append(dst, '"')
 	switch {
@@ -119,15 +141,25 @@ func appendTime(dst []byte, kind cellKind, value []byte, now time.Time) []byte {
 	case kind == timeCell:
 		dst = t.UTC().AppendFormat(dst, time.RFC3339)
 	default:
-		dst = appendAge(dst, now.Sub(t))
+		dst = w.appendAge(dst, t)
 	}
 	return append(dst, '"')
+}
+
+// appendAge appends the age of what began at a time, or leaves it out of rows that are kept.
+func (w *Writer) appendAge(dst []byte, since time.Time) []byte {
+	if w.keeping {
+		w.ages = append(w.ages, keptAge{len(dst) - w.start, since})
+		return dst
+	}
+	return appendAge(dst, w.now.Sub(since))
 }
 
 // AgeOf formats the time elapsed since a timestamp. It returns "<invalid>" for a text that is not
 // RFC 3339, and "<unknown>" for one that says there is no time.
 func AgeOf(timestamp string, now time.Time) string {
-	cell := appendTime(nil, ageCell, []byte(`"`+timestamp+`"`), now)
+	w := Writer{now: now}
+	cell := w.appendTime(nil, ageCell, []byte(`"`+timestamp+`"`))
 	return string(cell[1 : len(cell)-1])
 }
 

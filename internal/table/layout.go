@@ -30,14 +30,14 @@ type Layout struct {
 	slots       int
 	root        *node
 	managed     bool // a column shows part of the managed fields
-	aging       bool // a column shows the age of objects
-	changing    bool // the cells of a column change over time in another way
+	changing    bool // the cells of a column change over time in another way than by ages
 }
 
 // A column computes the cells of one column, either from the value in one slot or with a function
 // from several.
 type column struct {
 	kind        cellKind
+	name        string
 	first, last int // its slots: first inclusive, last exclusive
 	cell        func(now time.Time, values []any) any
 }
@@ -61,10 +61,8 @@ func New(columns []openapi.Column) (*Layout, error) {
 			return nil, fmt.Errorf("column %d %q: name, type and path must be set", i, c.Name)
 		}
 		definitions[i] = meta.TableColumnDefinition{Name: c.Name, Type: c.Type, Format: c.Format, Description: c.Description, Priority: c.Priority}
-		l.columns = append(l.columns, column{kind: kindOf(c.Type, c.Name), first: l.slots, last: l.slots + len(paths), cell: c.Cell})
-		age := kindOf(c.Type, c.Name) == ageCell
-		l.aging = l.aging || age
-		l.changing = l.changing || c.Cell != nil || age && !slices.Equal(c.Path, []string{"metadata", "creationTimestamp"})
+		l.columns = append(l.columns, column{kind: kindOf(c.Type, c.Name), name: c.Name, first: l.slots, last: l.slots + len(paths), cell: c.Cell})
+		l.changing = l.changing || c.Cell != nil && !c.Lasting
 		for _, path := range paths {
 			n := l.root.at(path...)
 			n.slots = append(n.slots, l.slots)

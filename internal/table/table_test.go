@@ -487,37 +487,71 @@ func TestManagedFieldsAreSteppedOver(t *testing.T) {
 	}
 }
 
-func TestRowsThatAreToldApartByTheirAge(t *testing.T) {
+func TestTABLE_04_RowsAreKeptWithoutTheirAges(t *testing.T) {
 	name := openapi.Column{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}}
 	age := openapi.Column{Name: "Age", Type: "date", Path: []string{"metadata", "creationTimestamp"}}
 	created := openapi.Column{Name: "Created At", Type: "date", Path: []string{"metadata", "creationTimestamp"}}
-	other := openapi.Column{Name: "Started", Type: "date", Path: []string{"status", "started"}}
-	made := openapi.Column{Name: "Made", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(time.Time, []any) any { return "x" }}
+	odd := openapi.Column{Name: "Odd", Type: "date", Path: []string{"spec", "color"}}
+	timed := openapi.Column{Name: "Timed", Type: "string", Paths: [][]string{{"spec"}}, Cell: func(now time.Time, _ []any) any { return now.String() }}
+	made := openapi.Column{Name: "Made", Type: "string", Paths: [][]string{{"spec"}}, Lasting: true, Cell: func(time.Time, []any) any { return "x" }}
+	aged := openapi.Column{Name: "Aged", Type: "string", Paths: [][]string{{"spec"}}, Lasting: true, Cell: func(time.Time, []any) any {
+		return openapi.Aged{Before: "\"é<", Since: now().Add(-90*time.Second - time.Millisecond), After: " \\ago>"}
+	}}
+	broken := openapi.Column{Name: "Broken", Type: "string", Paths: [][]string{{"spec"}}, Lasting: true, Cell: func(time.Time, []any) any { panic("boom") }}
 	for i, c := range []struct {
 		columns []openapi.Column
 		lasting bool
-	}{{nil, true}, {[]openapi.Column{name, created}, true}, {[]openapi.Column{name, age}, true}, {[]openapi.Column{name, other}, false}, {[]openapi.Column{name, made}, false}} {
+		ages    int
+	}{
+		{nil, true, 0}, {[]openapi.Column{name, created}, true, 0}, {[]openapi.Column{name, age}, true, 1}, {[]openapi.Column{name, odd}, true, 0},
+		{[]openapi.Column{name, timed}, false, 0}, {[]openapi.Column{name, made}, true, 0}, {[]openapi.Column{age, aged, broken, age, name}, true, 3},
+	} {
 		at := now()
-		then := at.Add(-time.Hour)
 		w := layout(t, c.columns).Writer(Options{Now: func() time.Time { return at }})
-		before := w.AppendAge(nil, then)
 		require.Equal(t, c.lasting, w.Lasting(), i)
-		row, err := w.AppendRow(w.AppendHead(nil)[:0], []byte(widget))
-		require.NoError(t, err)
-		sole, err := w.AppendSoleRow([]byte("x"), []byte(widget))
-		require.NoError(t, err)
-		require.Equal(t, "x"+string(row), string(sole))
-		second, err := w.AppendRow(nil, []byte(widget))
-		require.NoError(t, err)
-		require.Equal(t, ","+string(row), string(second))
-		if c.lasting {
-			at = at.Add(1000 * time.Hour)
+		if !c.lasting {
+			continue
+		}
+		young := strings.Replace(widget, "2026-11-21T08:00:00Z", "2026-11-24T11:59:59.5Z", 1)
+		none := strings.Replace(widget, `"2026-11-21T08:00:00Z"`, "null", 1)
+		rows := func() (out []byte) {
 			w.AppendHead(nil)
-			later, err := w.AppendSoleRow(nil, []byte(widget))
-			require.NoError(t, err)
-			same := bytes.Equal(w.AppendAge(nil, then), before)
-			require.Equal(t, same, string(row) == string(later))
-			require.Equal(t, i != 2, same)
+			for n, object := range []string{widget, young, none} {
+				if n > 0 {
+					out = append(out, ',')
+				}
+				var err error
+				out, err = w.AppendSoleRow(out, []byte(object))
+				require.NoError(t, err)
+			}
+			return out
+		}
+		w.Keep(nil)
+		kept := w.Kept(rows())
+		before, agesBefore := "", ""
+		for _, later := range []time.Duration{-time.Hour, 0, time.Millisecond, time.Second, time.Hour, 1000 * time.Hour} {
+			at = now().Add(later)
+			want := rows()
+			require.Equal(t, "x"+string(want), string(w.AppendKept([]byte("x"), kept)))
+			require.Truef(t, json.Valid([]byte("["+string(want)+"]")), "%s", want)
+			ages := string(w.AppendAges(nil, kept))
+			require.Equal(t, string(want) == before, ages == agesBefore && before != "", "%d %s", i, later)
+			require.GreaterOrEqual(t, strings.Count(ages, " "), 2*c.ages)
+			before, agesBefore = string(want), ages
 		}
 	}
+}
+
+// A function that panics costs its own cells, not the table.
+func TestTABLE_04_AColumnThatPanics(t *testing.T) {
+	broken := openapi.Column{Name: "Broken", Type: "string", Paths: [][]string{{"spec", "size"}}, Cell: func(_ time.Time, v []any) any { return v[0].(string) }}
+	var failures []error
+	w := layout(t, []openapi.Column{broken}).Writer(Options{Failed: func(err error) { failures = append(failures, err) }})
+	got := list(t, w, meta.ListMeta{}, widget, `{"metadata":{"name":"b"},"spec":{"size":"s"}}`, widget)
+	require.Equal(t, []any{"a", nil}, got.Rows[0].Cells)
+	require.Equal(t, []any{"b", "s"}, got.Rows[1].Cells)
+	require.Equal(t, []any{"a", nil}, got.Rows[2].Cells)
+	require.Len(t, failures, 1)
+	require.ErrorContains(t, failures[0], "the column Broken panicked")
+	require.Equal(t, []any{"a", nil}, list(t, layout(t, []openapi.Column{broken}).Writer(Options{}), meta.ListMeta{}, widget).Rows[0].Cells)
 }

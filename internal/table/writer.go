@@ -22,6 +22,9 @@ type Options struct {
 
 	// Now returns the time to which ages are relative. Nil means time.Now.
 	Now func() time.Time
+
+	// Failed is told the first panic of a column's function, unless it is nil.
+	Failed func(error)
 }
 
 // Writer writes the tables of one response. It is not safe for concurrent use. Objects are passed
@@ -37,6 +40,11 @@ type Writer struct {
 	now     time.Time      // when the list started
 	object  []byte         // the start of the metadata of a row
 	values  []decodedValue // of the present row
+	failed  bool           // a function has panicked
+
+	keeping bool      // ages are left out
+	start   int       // where the rows that are kept begin
+	ages    []keptAge // of them
 }
 
 // Writer returns a writer for one response.
@@ -95,17 +103,8 @@ func (w *Writer) AppendSoleRow(dst, object []byte) ([]byte, error) {
 	return w.appendRow(dst, object), nil
 }
 
-// Lasting reports whether rows only depend on the object and its age. Such rows can be cached.
+// Lasting reports whether rows only depend on the object and on ages. Such rows can be kept.
 func (w *Writer) Lasting() bool { return !w.layout.changing }
-
-// AppendAge appends the age of an object as the rows of this list show it. It appends nothing if
-// they do not show ages.
-func (w *Writer) AppendAge(dst []byte, created time.Time) []byte {
-	if !w.layout.aging {
-		return dst
-	}
-	return append(appendAge(dst, w.now.Sub(created)), ' ')
-}
 
 // Include returns what each row contains besides its cells.
 func (w *Writer) Include() meta.IncludeObjectPolicy { return w.options.Include }
@@ -145,14 +144,15 @@ func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, err
 // appendRow appends the row of the object that the finder has scanned.
 func (w *Writer) appendRow(dst, object []byte) []byte {
 	dst = append(dst, `{"cells":[`...)
-	for i, c := range w.layout.columns {
+	for i := range w.layout.columns {
+		c := &w.layout.columns[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if found := w.finder.found[c.first:c.last]; c.cell != nil {
-			dst = w.appendMade(dst, c.cell, found)
+			dst = w.appendMade(dst, c, found)
 		} else {
-			dst = appendCell(dst, c.kind, found[0], w.now)
+			dst = w.appendCell(dst, c.kind, found[0])
 		}
 	}
 	clear(w.values)
