@@ -64,8 +64,11 @@ func (a *Admission) Run(in AdmissionInput, budget uint64) *AdmissionRun {
 // Renew gives the run a new budget.
 func (r *AdmissionRun) Renew(budget uint64) { r.left = budget }
 
+// BudgetMessage begins the error of a run whose budget is used up.
+const BudgetMessage = "validation failed due to running out of cost budget"
+
 // errOutOfBudget ends the evaluation of a policy.
-var errOutOfBudget = budgetError("validation failed due to running out of cost budget, no further validation rules will be run")
+var errOutOfBudget = budgetError(BudgetMessage + ", no further validation rules will be run")
 
 // budgetError is an error that wraps ErrBudget and has a text of its own.
 type budgetError string

@@ -8,6 +8,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/typed"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -22,7 +23,7 @@ import (
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), …))
 //
 // Source: POL-01, POL-03, POL-05.
-func Policies() registry.Definition { return policyKinds{} }
+func Policies() registry.Definition { return WithPolicies(policyKinds{}) }
 
 type policyKinds struct{}
 
@@ -31,7 +32,7 @@ func (policyKinds) Define(env registry.Env) (registry.Bundle, error) {
 	group := policy.Group(env.GroupDomain)
 	names := registry.Names{Categories: []string{"api-extensions"}}
 	writes := registry.WriteRules{RequireVersion: true}
-	return WithPolicies(all{
+	return all{
 		registry.Kind[policy.ValidatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Scope: registry.ClusterScoped, Names: names, Writes: writes,
 			Doc:    "A ValidatingAdmissionPolicy says what must hold for writes to be admitted.",
@@ -65,7 +66,7 @@ func (policyKinds) Define(env registry.Env) (registry.Bundle, error) {
 				Default: func(_ context.Context, b *policy.MutatingAdmissionPolicyBinding) { b.Default() },
 			},
 		},
-	}).Define(env)
+	}.Define(env)
 }
 
 // policyTable has some columns between the name and the age.
@@ -139,12 +140,24 @@ func paramRefColumn() openapi.Column {
 // evaluates them. The kinds bring their own defaults.
 //
 // Source: POL-01.
-func WithPolicies(of registry.Definition) registry.Definition { return withPolicies{of} }
+func WithPolicies(of registry.Definition, options ...PolicyOption) registry.Definition {
+	w := &withPolicies{of: of, stats: &PolicyStats{}}
+	for _, o := range options {
+		o(w)
+	}
+	return w
+}
 
-type withPolicies struct{ of registry.Definition }
+type withPolicies struct {
+	of    registry.Definition
+	stats *PolicyStats
+}
+
+// CollectMetrics registers what is counted about policies.
+func (w *withPolicies) CollectMetrics(r *metrics.Registry) { w.stats.CollectMetrics(r) }
 
 // Define implements registry.Definition.
-func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
+func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	b, err := w.of.Define(env)
 	if err != nil {
 		return b, err
@@ -186,7 +199,7 @@ func (w withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 			return gate, append(own, hook)
 		}
 	}
-	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices}
+	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil
 }

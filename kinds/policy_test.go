@@ -320,3 +320,27 @@ spec: {policyName: keep.static.k8s.io, validationActions: [Deny]}
 	require.Equal(t, `validatingadmissionpolicies.admissionregistration.k8s.io "p" is forbidden: ValidatingAdmissionPolicy 'keep.static.k8s.io' with binding 'keep.static.k8s.io' denied request: only root deletes`, out["message"])
 	h.must(200, "DELETE", policiesPath+"/p", "", "X-User", "root")
 }
+
+// TestPOL_07_ChecksAreCounted has the metrics of kube-apiserver: one for each consequence of an expression.
+func TestPOL_07_ChecksAreCounted(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.must(201, "POST", policiesPath, aboutConfigMaps("strict", "object.data.a == 'b'", ""))
+	h.must(201, "POST", policyBindingsPath, inForce("strict", `["Deny","Audit"]`, ""))
+	h.must(422, "POST", configMapsPath, configMap("x", `"a":"c"`))
+	h.must(201, "POST", configMapsPath, configMap("x", `"a":"b"`))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("lenient", "object.data.none == 'b'", `,"failurePolicy":"Ignore"`))
+	h.must(201, "POST", policyBindingsPath, inForce("lenient", `["Warn"]`, ""))
+	h.change("labels", merges(`Object{metadata: Object.metadata{labels: {"by": "policy"}}}`), "")
+	h.must(201, "POST", configMapsPath, configMap("y", `"a":"b"`))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, newRequest(t.Context(), "GET", "/metrics", ""))
+	for _, line := range []string{
+		`apiserver_validating_admission_policy_check_total{policy="strict",policy_binding="strict",error_type="invalid_error",enforcement_action="deny"} 1`,
+		`apiserver_validating_admission_policy_check_total{policy="strict",policy_binding="strict",error_type="invalid_error",enforcement_action="audit"} 1`,
+		`apiserver_validating_admission_policy_check_total{policy="lenient",policy_binding="lenient",error_type="invalid_error",enforcement_action="allow"} 1`,
+		`apiserver_validating_admission_policy_check_duration_seconds_count{policy="strict",policy_binding="strict",error_type="invalid_error",enforcement_action="deny"} 1`,
+		`apiserver_mutating_admission_policy_check_total{policy="labels",policy_binding="labels",error_type="no_error"} 1`,
+	} {
+		require.Contains(t, w.Body.String(), line+"\n")
+	}
+}

@@ -19,10 +19,14 @@ import (
 // Source: POL-03.
 func (w *walk) apply(h *hook, b *binding, v *verdict, to *notes) {
 	for _, d := range v.decisions {
+		check := Check{Policy: h.name, Binding: b.name, Failure: failureOf(d.message), Action: "allow", Took: d.took}
 		if !d.denies {
+			w.observe(check)
 			continue
 		}
 		for _, action := range b.spec.ValidationActions {
+			check.Action = strings.ToLower(action)
+			w.observe(check)
 			switch action {
 			case Deny:
 				w.denials = append(w.denials, denial{h.name, b.name, d})
@@ -35,6 +39,7 @@ func (w *walk) apply(h *hook, b *binding, v *verdict, to *notes) {
 	}
 	for _, text := range v.rejected {
 		w.denials = append(w.denials, denial{h.name, b.name, decision{message: text}})
+		w.observe(Check{Policy: h.name, Binding: b.name, Failure: failureOf(text), Action: "deny"})
 	}
 	for _, n := range v.notes {
 		to.add(n)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/meta"
@@ -15,6 +16,8 @@ type decision struct {
 	index   int // of the validation
 	message string
 	reason  meta.Reason
+	failed  bool // the expression, which may be ignored
+	took    time.Duration
 }
 
 // note is an audit annotation that a policy makes.
@@ -29,10 +32,7 @@ type verdict struct {
 
 // failure is the verdict of a policy that could not be evaluated.
 func failure(ignore bool, err error) verdict {
-	if ignore {
-		return verdict{}
-	}
-	return verdict{decisions: []decision{{denies: true, message: err.Error(), reason: meta.ReasonInvalid}}}
+	return verdict{decisions: []decision{{denies: !ignore, failed: true, message: err.Error(), reason: meta.ReasonInvalid}}}
 }
 
 // evaluate judges one request with one parameter. An error is that of the context.
@@ -75,17 +75,16 @@ func (c *compiled) evaluate(ctx context.Context, in cel.AdmissionInput, ignore b
 func (c *compiled) validate(ctx context.Context, run *cel.AdmissionRun, ignore bool) (verdict, error) {
 	var out verdict
 	for i := range c.validations {
-		v := &c.validations[i]
+		v, start := &c.validations[i], time.Now()
 		result, err := v.holds.evaluate(ctx, run)
+		took := time.Since(start)
 		switch {
 		case isFatal(ctx, err):
 			return out, err
 		case err != nil:
-			if !ignore {
-				out.decisions = append(out.decisions, decision{denies: true, index: i, message: err.Error(), reason: meta.ReasonInvalid})
-			}
+			out.decisions = append(out.decisions, decision{denies: !ignore, failed: true, index: i, message: err.Error(), reason: meta.ReasonInvalid, took: took})
 		case result != true:
-			out.decisions = append(out.decisions, decision{denies: true, index: i, reason: v.reason})
+			out.decisions = append(out.decisions, decision{denies: true, index: i, reason: v.reason, took: took})
 		}
 	}
 	for i := range out.decisions {
@@ -98,6 +97,7 @@ func (c *compiled) validate(ctx context.Context, run *cel.AdmissionRun, ignore b
 			if ctx.Err() != nil {
 				return out, err
 			}
+			d.failed = true
 			d.message, d.denies, d.reason = "failed messageExpression: "+err.Error(), !ignore, meta.ReasonInvalid
 		}
 	}

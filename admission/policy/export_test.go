@@ -2,12 +2,11 @@ package policy
 
 import (
 	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/cel"
 )
 
 // NewValidator returns the validator of some policies and bindings.
 func NewValidator(policies []*ValidatingAdmissionPolicy, bindings []*ValidatingAdmissionPolicyBinding) admission.Validator {
-	x := newIndex(cel.Prices{})
+	x := newIndex(Options{})
 	for _, p := range policies {
 		x.putPolicy(p)
 	}
@@ -20,7 +19,7 @@ func NewValidator(policies []*ValidatingAdmissionPolicy, bindings []*ValidatingA
 
 // NewMutator returns the mutator of one policy with a binding.
 func NewMutator(p *MutatingAdmissionPolicy) admission.Mutator {
-	x := newIndex(cel.Prices{})
+	x := newIndex(Options{})
 	x.putMutatingPolicy(p)
 	b := &ValidatingAdmissionPolicyBinding{Spec: ValidatingAdmissionPolicyBindingSpec{PolicyName: p.Name}}
 	b.Name = p.Name

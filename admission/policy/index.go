@@ -44,7 +44,8 @@ type hook struct {
 
 // index knows the policies and bindings of a server.
 type index struct {
-	prices cel.Prices
+	prices  cel.Prices
+	checked func(Check) // may be nil
 
 	mu       sync.Mutex
 	policies map[string]*held
@@ -58,8 +59,8 @@ type snapshot struct {
 	every []*hook            // policies about all resources, likewise
 }
 
-func newIndex(prices cel.Prices) *index {
-	x := &index{prices: prices, policies: map[string]*held{}, bindings: map[string]*binding{}}
+func newIndex(o Options) *index {
+	x := &index{prices: o.Prices, checked: o.Checked, policies: map[string]*held{}, bindings: map[string]*binding{}}
 	x.current.Store(&snapshot{})
 	return x
 }

@@ -100,7 +100,7 @@ func decode(object map[string]any, into any) error {
 //
 // Source: POL-01.
 func Static(o Options, m Manifests) (admission.Plugin, error) {
-	x := newIndex(o.Prices)
+	x := newIndex(o)
 	problems := m.check(o)
 	for _, p := range m.Policies {
 		x.putPolicy(p)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/cel"
@@ -29,7 +30,7 @@ func Mutations(o Options) admission.Plugin {
 		Name:    MutatingName,
 		Handles: func(t admission.Target) bool { return t.Operation != admission.Delete && concerns(t) },
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			x := newIndex(o.Prices)
+			x := newIndex(o)
 			group := Group(o.GroupDomain)
 			err := errors.Join(
 				b.Observe(meta.GroupResource{Group: group, Resource: "mutatingadmissionpolicies"}, watch.EveryObject(x.mutatingPolicyFeed())),
@@ -110,6 +111,13 @@ func (m *mutation) change(ctx context.Context, made any, object map[string]any, 
 	return out, err
 }
 
+func (m *mutation) failureOf(err error) CheckFailure {
+	if m.makes.failed != nil {
+		return CheckCompile
+	}
+	return failureOf(err.Error())
+}
+
 // mutator evaluates the mutating policies of one server.
 type mutator struct{ index *index }
 
@@ -133,7 +141,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if r.Object == nil || r.Server == nil || !now.any(r) {
 		return admission.Allowed(r)
 	}
-	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
+	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r), observe: m.index.observe}
 	all := w.invocations(now)
 	if len(all) == 0 && len(w.denials) == 0 {
 		return admission.Allowed(r)
@@ -250,7 +258,12 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 	if !ok {
 		return nil
 	}
+	start, failure := time.Now(), CheckNoError
 	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r.Server)
+	if err != nil {
+		failure = m.failureOf(err)
+	}
+	c.observe(Check{Policy: i.name, Binding: i.binding.name, Failure: failure, Took: time.Since(start)})
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}

@@ -20,6 +20,9 @@ const Name = "ValidatingAdmissionPolicy"
 type Options struct {
 	GroupDomain string     // the domain of the server's own groups; "" means k8s.io
 	Prices      cel.Prices // what the parts of expressions cost
+
+	// Checked is told of each check that has a consequence, by the goroutine of the request. It may be nil.
+	Checked func(Check)
 }
 
 var errNoConstraints = errors.New("policy contained no match constraints, a required field")
@@ -32,7 +35,7 @@ func Plugin(o Options) admission.Plugin {
 		Name:    Name,
 		Handles: exemptions(o.GroupDomain).concerns,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			x := newIndex(o.Prices)
+			x := newIndex(o)
 			group := Group(o.GroupDomain)
 			err := errors.Join(
 				b.Observe(meta.GroupResource{Group: group, Resource: "validatingadmissionpolicies"}, watch.EveryObject(x.policyFeed())),
@@ -77,7 +80,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	if !now.any(r) {
 		return nil
 	}
-	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r)}
+	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r), observe: v.index.observe}
 	for h := range now.about(r) {
 		if err := w.judge(h); err != nil {
 			return err
@@ -92,6 +95,7 @@ type walk struct {
 	r   *admission.Request
 
 	ask     cel.AskFunc
+	observe func(Check)
 	views   []view // of the objects
 	denials []denial
 }

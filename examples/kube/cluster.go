@@ -81,7 +81,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}}},
-	})}
+	}, kinds.CountChecks(c.checks))}
 }
 
 func paramName(v []any) any {

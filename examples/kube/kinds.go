@@ -75,19 +75,25 @@ func Plugins() []string {
 // Kinds returns every stable kind of k8s.io/api with its surroundings: the objects that a cluster
 // has from its start, and the addresses of services. It leaves out the groups apiextensions.k8s.io
 // and apiregistration.k8s.io, and component statuses, which nothing reports any more.
-func Kinds(o Options) registry.Definition { return definition{o, &signingStats{}} }
+func Kinds(o Options) registry.Definition {
+	return definition{o, &signingStats{}, &kinds.PolicyStats{}}
+}
 
 type definition struct {
 	Options
 	signing *signingStats
+	checks  *kinds.PolicyStats
 }
 
 // CollectMetrics registers what the kinds count.
-func (d definition) CollectMetrics(r *metrics.Registry) { d.signing.collect(r) }
+func (d definition) CollectMetrics(r *metrics.Registry) {
+	d.signing.collect(r)
+	d.checks.CollectMetrics(r)
+}
 
 // Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
-	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing}
+	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
@@ -134,6 +140,7 @@ type cluster struct {
 	overlay      *openapi.Overlay
 	enumerations enumerations
 	signing      *signingStats
+	checks       *kinds.PolicyStats
 
 	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[engine.Engine]
