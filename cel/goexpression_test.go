@@ -51,7 +51,7 @@ func TestC6_HiddenFields(t *testing.T) {
 		User     string `json:"user"`
 		Password string `json:"-"`
 		Untagged string
-		internal string //nolint:unused // that it is there is the point
+		internal string
 	}
 	for _, text := range []string{
 		"Password", "password", "internal", "untagged", "self.Password", "user.Password", "dyn(user).Password", "this.Password",
