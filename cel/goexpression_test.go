@@ -45,6 +45,27 @@ func ExampleExpression() {
 	// true <nil>
 }
 
+// TestC6_HiddenFields asks for what JSON does not show.
+func TestC6_HiddenFields(t *testing.T) {
+	type guarded struct {
+		User     string `json:"user"`
+		Password string `json:"-"`
+		Untagged string
+		internal string
+	}
+	for _, text := range []string{
+		"Password", "password", "internal", "untagged", "self.Password", "user.Password", "dyn(user).Password", "this.Password",
+	} {
+		x, err := cel.NewExpression[guarded](text, cel.Dyn())
+		if err != nil {
+			continue
+		}
+		got, err := x.Evaluate(t.Context(), guarded{User: "alice", Password: "m4rker", internal: "m4rker"})
+		require.Error(t, err, "%s is %v", text, got)
+		require.NotContains(t, err.Error(), "m4rker")
+	}
+}
+
 func TestCEL_01_ExpressionsAboutGoTypes(t *testing.T) {
 	input := transfer{
 		User: "alice", Amount: 7, At: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC), From: account{Owner: "bob"},

@@ -227,3 +227,32 @@ func TestPOL_05_NobodyReadsByAMutatingPolicy(t *testing.T) {
 	require.Contains(t, out["message"], `user thief does not have "get" permission on the object referenced by paramRef`)
 	h.must(201, "POST", mutatingBindingsPath, binding, as("reader")...)
 }
+
+// TestX10_WaysPastAPolicy writes what a policy forbids in every way that a write can come.
+func TestX10_WaysPastAPolicy(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.deny("p", "request.operation == 'DELETE' || !has(object.data) || !('bad' in object.data)", "")
+	h.must(201, "POST", configMapsPath, configMap("x", `"a":"b"`))
+	bad := configMap("x", `"bad":""`)
+	applied := strings.Replace(configMap("y", `"bad":""`), "{", `{"apiVersion":"v1","kind":"ConfigMap",`, 1)
+	for _, query := range []string{"", "&dryRun=All", "&fieldValidation=Ignore"} {
+		for _, c := range []struct{ method, path, body, as string }{
+			{"POST", "", configMap("y", `"bad":""`), "json"},
+			{"POST", "", "metadata: {name: 'y'}\ndata: {bad: ''}\n", "yaml"},
+			{"PUT", "/x", bad, "json"},
+			{"PATCH", "/x", `{"data":{"bad":""}}`, "merge-patch+json"},
+			{"PATCH", "/x", `[{"op":"add","path":"/data/bad","value":""}]`, "json-patch+json"},
+			{"PATCH", "/x", `[{"op":"copy","from":"/data/a","path":"/data/bad"}]`, "json-patch+json"},
+			{"PATCH", "/x", `[{"op":"move","from":"/data/a","path":"/data/b~0"},{"op":"move","from":"/data/b~0","path":"/data/bad"}]`, "json-patch+json"},
+			{"PATCH", "/x", `{"data":{"bad":""}}`, "strategic-merge-patch+json"},
+			{"PATCH", "/x", strings.Replace(applied, `"y"`, `"x"`, 1), "apply-patch+yaml"},
+			{"PATCH", "/y", applied, "apply-patch+yaml"},
+		} {
+			path := configMapsPath + c.path + "?fieldManager=m" + query
+			out := h.must(422, c.method, path, c.body, "Content-Type", "application/"+c.as)
+			require.Contains(t, out["message"], "ValidatingAdmissionPolicy 'p'", "%s as %s", path, c.as)
+		}
+	}
+	require.Equal(t, map[string]any{"a": "b"}, h.must(200, "GET", configMapsPath+"/x", "")["data"])
+	h.must(404, "GET", configMapsPath+"/y", "")
+}

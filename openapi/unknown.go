@@ -11,6 +11,7 @@ type UnknownField struct {
 	Path  string   // such as "spec.items[0].colour"
 	Name  string   // such as "colour"
 	Known []string // the fields that the schema describes at this place
+	Value any      // the value that Prune would remove
 }
 
 // Unknown returns the fields that Prune would remove, without the fields below them. They come in
@@ -57,7 +58,7 @@ func (w *unknownWalk) object(s *Schema, object map[string]any) bool {
 				return false
 			}
 		case !stays:
-			if !w.yield(UnknownField{Path: json.FormatPath(append(w.path, json.Name(name))), Name: name, Known: s.names()}) {
+			if !w.yield(UnknownField{Path: json.FormatPath(append(w.path, json.Name(name))), Name: name, Known: s.names(), Value: object[name]}) {
 				return false
 			}
 		}

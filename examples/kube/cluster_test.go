@@ -121,6 +121,11 @@ func TestDEL_08_PodsAreGivenTimeOnceTheyHaveANode(t *testing.T) {
 	s.must(t, 201, "POST", podsPath, podNamed("web", ""))
 	s.must(t, 422, "PATCH", podsPath+"/web", `{"spec":{"nodeName":"n1"}}`, "Content-Type", merge)
 	s.must(t, 422, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web"},"target":{"kind":"Pod","name":""}}`)
+	for _, earlier := range []string{`"uid":"x"`, `"resourceVersion":"1"`} { // S23: another pod, or state
+		s.must(t, 409, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web",`+earlier+`},"target":{"name":"n1"}}`)
+		s.must(t, 409, "POST", "/api/v1/namespaces/default/bindings", `{"metadata":{"name":"web",`+earlier+`},"target":{"name":"n1"}}`)
+		s.must(t, 409, "POST", podsPath+"/web/eviction", `{"metadata":{"name":"web",`+earlier+`}}`)
+	}
 	s.must(t, 201, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web","annotations":{"by":"hand"}},"target":{"kind":"Node","name":"n1"}}`)
 	bound := s.must(t, 200, "GET", podsPath+"/web", "")
 	require.Equal(t, "n1", at(bound, "spec", "nodeName"))

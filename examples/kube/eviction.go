@@ -21,7 +21,7 @@ func (c *cluster) eviction() registry.Endpoint {
 	return registry.Action[corev1.Pod, policyv1.Eviction, meta.Status]{
 		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
 		Run: func(ctx context.Context, call *registry.Call[corev1.Pod], e *policyv1.Eviction) (*meta.Status, error) {
-			options, err := deletion(e.DeleteOptions)
+			options, err := deletion(conditioned(e))
 			if err != nil {
 				return nil, err
 			}
@@ -37,6 +37,23 @@ func (c *cluster) eviction() registry.Endpoint {
 			return nil, registry.For[corev1.Pod](ctx).Delete(ctx, call.Object.Namespace, call.Object.Name, options)
 		},
 	}
+}
+
+// conditioned returns the delete options of an eviction. The version in its metadata is one that the
+// pod must have when it is deleted.
+func conditioned(e *policyv1.Eviction) *metav1.DeleteOptions {
+	if e.ResourceVersion == "" || e.DeleteOptions != nil && e.DeleteOptions.Preconditions != nil && e.DeleteOptions.Preconditions.ResourceVersion != nil {
+		return e.DeleteOptions
+	}
+	out := e.DeleteOptions.DeepCopy()
+	if out == nil {
+		out = &metav1.DeleteOptions{}
+	}
+	if out.Preconditions == nil {
+		out.Preconditions = &metav1.Preconditions{}
+	}
+	out.Preconditions.ResourceVersion = &e.ResourceVersion
+	return out
 }
 
 // deletion reads the delete options of an eviction.

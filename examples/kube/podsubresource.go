@@ -219,6 +219,8 @@ func unbindable(p *corev1.Pod, b *corev1.Binding) string {
 		return fmt.Sprintf("pod %s has non-empty .spec.schedulingGates", p.Name)
 	case b.UID != "" && b.UID != p.UID:
 		return fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", b.UID, p.UID)
+	case b.ResourceVersion != "" && b.ResourceVersion != p.ResourceVersion:
+		return fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", b.ResourceVersion, p.ResourceVersion)
 	}
 	return ""
 }

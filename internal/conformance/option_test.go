@@ -306,6 +306,7 @@ func TestS23_OptionsOfActions(t *testing.T) {
 				`{"sparepieces":true}`, `{"SparePieces":true}`, `{"spare_pieces":true}`, `{"sparePeices":true}`, `{"sparePieces":true,"sparePieces":false}`,
 				`{"dryRun":["All"]}`, `{"dryrun":true}`, `{"preconditions":{"uid":"x"}}`, `{"metadata":{"dryRun":["All"]}}`, `{"metadata":{"UID":"x"}}`,
 				`{"gracePeriodSeconds":5}`, `{"propagationPolicy":"Orphan"}`,
+				`{"options":{"dryRun":["All"]}}`, `{"spec":{"more":[{"dryrun":true}]}}`, `{"request":{"preconditions":{"uid":"x"}}}`,
 			} {
 				for _, query := range []string{"", "?fieldValidation=Ignore", "?fieldValidation=Warn"} {
 					s.do("POST", path+"/a/break"+query, body).refused(400, "BadRequest", "")
@@ -320,6 +321,14 @@ func TestS23_OptionsOfActions(t *testing.T) {
 				s.do("POST", path+"/a/break?"+query, "{}").refused(400, "BadRequest", "")
 				s.do("POST", path+"/a/break?"+query, "").refused(400, "BadRequest", "")
 				s.do("PUT", path+"/a/crush?"+query, "{}").refused(400, "BadRequest", "")
+			}
+			for _, conditions := range []string{`"uid":"x"`, `"resourceVersion":"1"`} { // an earlier object, or state
+				s.do("POST", path+"/a/break", `{"metadata":{`+conditions+`}}`).refused(409, "Conflict", "Precondition failed")
+				s.do("POST", path+"/a/break?dryRun=All", `{"metadata":{`+conditions+`}}`).refused(409, "Conflict", "Precondition failed")
+				s.do("PUT", path+"/a/crush", `{"metadata":{"name":"a",`+conditions+`}}`).refused(409, "Conflict", "Precondition failed")
+			}
+			for _, nameless := range []string{"", "{}", `{"metadata":{}}`, `{"sparePieces":true}`} { // what an empty document would clear
+				s.do("PUT", path+"/a/crush", nameless).refused(400, "BadRequest", "name")
 			}
 			s.do("POST", path+"/a/break?dryRun=", "").refused(422, "Invalid", "dryRun")
 			s.do("POST", path+"/a/break", "{}", "If-Match", "*").refused(400, "BadRequest", "If-Match")

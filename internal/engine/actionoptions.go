@@ -6,7 +6,9 @@ import (
 
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/nearly"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -35,11 +37,58 @@ func checkActionOptions(_ context.Context, w *write) error {
 		if near := nearly.Name(field.Name, field.Known); near != "" {
 			return status.BadRequest("unknown field %q; did you mean %q?", clip.Text(field.Path, maxShownPath), near)
 		}
-		if slices.Contains(limits[:], field.Name) || nearly.Name(field.Name, limits[:]) != "" {
+		if meansLimit(field.Name) || hidesLimit(field.Value) {
 			return status.BadRequest("unknown field %q: a %s has no such option at this place", clip.Text(field.Path, maxShownPath), w.sent.kind.Names.Kind)
 		}
 	}
 	return checkLimits(w.sent.new)
+}
+
+func meansLimit(name string) bool {
+	return slices.Contains(limits[:], name) || nearly.Name(name, limits[:]) != ""
+}
+
+// hidesLimit reports whether an option is anywhere in the value of an unknown field: an Eviction has
+// no "spec" in which a dry run could be asked for.
+func hidesLimit(v any) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			if meansLimit(name) || hidesLimit(value) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, hidesLimit)
+	}
+	return false
+}
+
+// checkActionConditions compares the uid and the version in the metadata of an action's document with
+// those of the object. Whoever sends them does not mean a successor, or a state that they have not
+// seen. An action whose names have answers of their own compares the uid itself.
+//
+// Source: S23, W9.
+func checkActionConditions(w *write, object registry.Tree) error {
+	if !hasMetadata(w.sent.kind.Resource) {
+		return nil
+	}
+	uid, version := tree.Text(w.sent.new, "metadata", "uid"), tree.Text(w.sent.new, "metadata", "resourceVersion")
+	is := tree.Text(object, "metadata", "uid")
+	if uid != "" && uid != is && w.handler.Misnamed == nil {
+		return w.actionConflict("Precondition failed: UID in precondition: " + tree.Cut(uid) + ", UID in object meta: " + is)
+	}
+	is = tree.Text(object, "metadata", "resourceVersion")
+	if version != "" && version != "0" && version != is {
+		return w.actionConflict("Precondition failed: ResourceVersion in precondition: " + tree.Cut(version) + ", ResourceVersion in object meta: " + is)
+	}
+	return nil
+}
+
+func (w *write) actionConflict(why string) error {
+	r := w.kind.GroupResource()
+	r.Resource += "/" + w.target.Subresource
+	return status.Conflict(r, w.target.Name, why)
 }
 
 // checkLimits rejects an option without a value, and a dry run with a value that Kubernetes does not

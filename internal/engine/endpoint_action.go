@@ -28,6 +28,9 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	if err := at.requested(ctx, verb, at.acts.Kind, call.Target.Namespace, call.Target.Name); err != nil {
 		return nil, err
 	}
+	if err := checkActionConditions(w, *call.Object); err != nil {
+		return nil, err
+	}
 	call.DryRun = o.DryRun
 	answer, err := in.handler.Run(ctx, call, w.sent.new)
 	if err != nil {

@@ -115,8 +115,11 @@ func (w *write) identifyName() error {
 }
 
 // identifyAction does the same for the document of an action. The URL fills in what the document
-// leaves out.
+// leaves out, unless it is a PUT, whose document replaces something: an empty one would clear it.
 func (w *write) identifyAction(id meta.Key) error {
+	if id.Name == "" && w.verb == verbUpdate && hasMetadata(w.sent.kind.Resource) {
+		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
+	}
 	if id.Name != "" && id.Name != w.target.Name {
 		if w.handler.Misnamed != nil {
 			return w.handler.Misnamed(id.Name)

@@ -184,7 +184,7 @@ func change(of object, field string, value any) {
 	}
 }
 
-func TestAWebhookThatLies(t *testing.T) {
+func TestX2_AWebhookThatLies(t *testing.T) {
 	var lie atomic.Pointer[func(*review)]
 	at := serve(t, converting(t, func(r *review) { honest(r); (*lie.Load())(r) }))
 	convert := converter(t, at, "v1")
@@ -213,8 +213,8 @@ func TestAnAnswerInV1beta1NeedsNoUID(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// An answer that is no review at all.
-func TestAWebhookThatIsBroken(t *testing.T) {
+// An answer that is no review at all, too long, too late or somewhere else.
+func TestX3_X4_X7_AWebhookThatIsBroken(t *testing.T) {
 	var answer atomic.Pointer[http.HandlerFunc]
 	at := serve(t, func(w http.ResponseWriter, r *http.Request) { (*answer.Load())(w, r) })
 	at.Timeout = 5 * time.Second
@@ -286,7 +286,7 @@ func TestAWebhookThatIsBroken(t *testing.T) {
 	require.False(t, elsewhere.Load())
 }
 
-func TestConfigurationsOfWebhooks(t *testing.T) {
+func TestX14_ConfigurationsOfWebhooks(t *testing.T) {
 	for want, c := range map[string]webhook.Config{
 		"must have either service or URL": {},
 		"must be https://host":            {URL: "http://x"},
