@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ kinds-scale: ## what kinds cost: 1,000 installed one at a time, one more at 10,0
 
 crds-scale: ## what definitions cost that are sent over HTTP: first objects, memory, restart, beside a Go kind; ARGS=flags
 	go -C bench run ./kinds -definitions $(ARGS)
+
+memory: ## what objects cost that are kept in memory, on bbolt after a restart; ARGS='-objects 1000000'
+	go -C bench run ./memory $(ARGS)
 
 walks: ## how many functions, files and packages run for a request of each kind
 	scripts/walks.sh

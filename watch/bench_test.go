@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +35,7 @@ type bench struct {
 	value []byte
 }
 
-func newBench(b *testing.B, n int) *bench {
+func newBench(b *testing.B, n int, change ...func(*watch.CacheConfig)) *bench {
 	w := &bench{b: b, store: storage.New(memory.New()), value: []byte(strings.Repeat("x", 1024))}
 	for i := range n {
 		w.commit(storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i)))
@@ -42,6 +43,9 @@ func newBench(b *testing.B, n int) *bench {
 	d := watch.NewDispatcher(w.store)
 	cfg := config("widgets")
 	cfg.Decode = quick
+	for _, c := range change {
+		c(&cfg)
+	}
 	var err error
 	if w.cache, err = d.Add(b.Context(), cfg); err != nil {
 		b.Fatal(err)
@@ -262,4 +266,80 @@ func BenchmarkInitialEvents(b *testing.B) {
 		}
 		c.Close()
 	}
+}
+
+// BenchmarkSelect lists one object in a hundred by label: with an index, and without.
+func BenchmarkSelect(b *testing.B) {
+	for _, n := range []int{10_000, 200_000} {
+		for name, most := range map[string]int{"indexed": 0, "scanned": -1} {
+			b.Run(fmt.Sprintf("%s/of=%d", name, n), func(b *testing.B) {
+				w := newLabelled(b, n, most)
+				selector, err := meta.ParseSelector("app=a5")
+				if err != nil {
+					b.Fatal(err)
+				}
+				list := func() (found int) {
+					for range w.cache.Snapshot().Select(watch.Filter{Labels: selector}, "") {
+						found++
+					}
+					return found
+				}
+				for range 10 {
+					list()
+				}
+				for b.Loop() {
+					if list() != n/100 {
+						b.Fatal("not one in a hundred")
+					}
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkIndexedWrite changes objects of a kind with indexes, with a snapshot for each change.
+func BenchmarkIndexedWrite(b *testing.B) {
+	for _, indexes := range []int{0, 1, 8} {
+		b.Run(fmt.Sprintf("indexes=%d", indexes), func(b *testing.B) {
+			w := newLabelled(b, 10_000, 0)
+			for i := range indexes {
+				selector, err := meta.ParseSelector("app=a5")
+				if i > 0 {
+					selector, err = meta.ParseSelector(fmt.Sprintf("k%d=5", i))
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				for range 10 {
+					for range w.cache.Snapshot().Select(watch.Filter{Labels: selector}, "") {
+					}
+				}
+			}
+			b.ReportMetric(float64(w.cache.Statistics().Indexes), "indexes")
+			i := 0
+			for b.Loop() {
+				i++
+				w.write(storage.ObjectKey("widgets", "ns", fmt.Sprint("n", i%10_000)))
+				w.cache.Snapshot()
+			}
+		})
+	}
+}
+
+// newLabelled is newBench with a hundred values of the label app, and seven more labels.
+func newLabelled(b *testing.B, n, maxIndexes int) *bench {
+	return newBench(b, n, func(c *watch.CacheConfig) {
+		c.MaxIndexes = maxIndexes
+		c.Decode = func(r storage.Record) (*watch.Entry, error) {
+			_, namespace, name, _ := storage.SplitObjectKey(r.Key)
+			i, _ := strconv.Atoi(name[1:])
+			labels := map[string]string{"app": fmt.Sprint("a", i%100)}
+			for k := 1; k < 8; k++ {
+				labels[fmt.Sprint("k", k)] = fmt.Sprint(i % 10)
+			}
+			cut := len(r.Value) / 2
+			return watch.NewEntry(r.Key, r.Revision, watch.Body{Prefix: r.Value[:cut], Suffix: r.Value[cut:]},
+				watch.Facts{Namespace: namespace, Name: name, Labels: meta.NewLabelSet(labels), Fields: []string{"red"}}), nil
+		}
+	})
 }

@@ -52,6 +52,10 @@ type CacheConfig struct {
 	MaxPins     int
 	MaxPinNodes int
 
+	// MaxIndexes limits the indexes that are made for selectors; see [Snapshot.Select]. 0 means the
+	// default, 8; negative values turn them off.
+	MaxIndexes int
+
 	// Logger receives messages about the kind. The zero Logger discards them.
 	Logger logr.Logger
 
@@ -85,6 +89,9 @@ func (c *CacheConfig) check() error {
 	}
 	if c.MaxPinNodes == 0 {
 		c.MaxPinNodes = defaultMaxPinNodes
+	}
+	if c.MaxIndexes == 0 {
+		c.MaxIndexes = defaultMaxIndexes
 	}
 	return nil
 }
@@ -121,6 +128,8 @@ type Cache struct {
 
 	unreadable unreadable
 
+	indexes indexes
+
 	// shared is a copy of tree for the next snapshot. It is nil after tree has changed.
 	shared   *ordered.Map[*Entry]
 	copied   uint64 // upper bound of the nodes that tree has copied on write since the start
@@ -141,6 +150,7 @@ func newCache(d *Dispatcher, config CacheConfig) *Cache {
 		byKey:      make(map[string]*Entry),
 		log:        changeLog{maxBytes: config.LogBytes, maxAge: config.LogAge},
 		roster:     newRoster(len(config.Fields)),
+		indexes:    indexes{max: config.MaxIndexes, clock: &atomic.Uint64{}},
 		pins:       pins{maxCount: config.MaxPins, maxNodes: config.MaxPinNodes, maxAge: config.LogAge},
 	}
 }
@@ -270,11 +280,15 @@ func (c *Cache) Snapshot() *Snapshot {
 func (c *Cache) share() {
 	if c.shared == nil {
 		c.shared = c.tree.Snapshot()
+		c.indexes.share()
 	}
 }
 
 func (c *Cache) snapshot(revision storage.Revision) *Snapshot {
-	return &Snapshot{cache: c, revision: revision, tree: c.shared, copied: c.copied, unreadable: c.unreadable}
+	return &Snapshot{
+		cache: c, revision: revision, tree: c.shared, copied: c.copied, unreadable: c.unreadable,
+		indexes: c.indexes.shared, clock: c.indexes.clock,
+	}
 }
 
 // SnapshotAt returns the exact state at a revision; 0 means now. It tries the current state, then
@@ -400,7 +414,7 @@ func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
 		}
 	}
 	c.shared = nil
-	c.copied += uint64(c.tree.Depth())
+	c.copied += uint64(c.tree.Depth()) + c.indexes.change(prev, entry, c.tree.Len())
 	return prev
 }
 
@@ -454,6 +468,7 @@ func (c *Cache) fill(l *listing) {
 	c.own.listed(l.revision)
 	c.copied += uint64(l.tree.Len())
 	c.shared = nil
+	c.indexes.drop()
 	c.log.reset(l.revision)
 	c.pins.trim(c.copied)
 	c.tellFilled()

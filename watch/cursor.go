@@ -57,7 +57,7 @@ type Cursor struct {
 // reader neither buffers nor locks anything.
 type initial struct {
 	snapshot *Snapshot
-	prefix   string
+	by       *selection // nil until the first walk
 	after    string
 	done     bool // all events were returned, but not the end mark
 }
@@ -92,7 +92,7 @@ func (c *Cache) WatchFromSnapshot(snapshot *Snapshot, filter Filter) (*Cursor, e
 	if err != nil {
 		return nil, err
 	}
-	cursor.initial = &initial{snapshot: snapshot, prefix: filter.KeyPrefix(c.config.StorageName)}
+	cursor.initial = &initial{snapshot: snapshot}
 	return cursor, nil
 }
 
@@ -319,11 +319,12 @@ func (cu *Cursor) walk(ctx context.Context, buf []Event, limit int) ([]Event, er
 	w := cu.initial
 	if !w.done {
 		full := false
-		for entry := range w.snapshot.Ascend(w.prefix, w.after) {
+		if w.by == nil {
+			w.by = w.snapshot.selection(cu.filter, "")
+		}
+		for entry := range w.by.from(w.after) {
 			w.after = entry.key
-			if cu.filter.matches(entry) {
-				buf = append(buf, Event{Type: meta.Added, Entry: entry, Revision: entry.revision})
-			}
+			buf = append(buf, Event{Type: meta.Added, Entry: entry, Revision: entry.revision})
 			if full = len(buf) >= limit; full {
 				break
 			}
@@ -335,6 +336,7 @@ func (cu *Cursor) walk(ctx context.Context, buf []Event, limit int) ([]Event, er
 			return buf, nil
 		}
 		w.done = true
+		w.by.end()
 	}
 	if len(buf) > 0 {
 		return buf, nil

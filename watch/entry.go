@@ -109,12 +109,23 @@ func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *En
 
 // newEntry returns an entry without the parts that can share memory with its body.
 func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
-	e := &Entry{key: key, revision: revision, created: facts.Created.Unix(), form: facts.Form}
-	e.spliced = uint8(len(appendSplice(e.splice[:0], revision)))
+	var e *Entry
 	if facts.Fields != nil || facts.Owners != nil || facts.Deleted != nil {
-		e.rare = &rare{fields: facts.Fields, owners: facts.Owners, deleted: facts.Deleted}
+		all := &rareEntry{rare: rare{fields: facts.Fields, owners: facts.Owners, deleted: facts.Deleted}}
+		all.entry.rare = &all.rare
+		e = &all.entry
+	} else {
+		e = &Entry{}
 	}
+	e.key, e.revision, e.created, e.form = key, revision, facts.Created.Unix(), facts.Form
+	e.spliced = uint8(len(appendSplice(e.splice[:0], revision)))
 	return e
+}
+
+// rareEntry is an entry with rare facts, in one piece of memory: the collector counts pieces.
+type rareEntry struct {
+	entry Entry
+	rare  rare
 }
 
 // count sets the size. Shared texts count in full, because the number of sharers is unknown.

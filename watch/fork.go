@@ -69,7 +69,7 @@ func (c *Cache) fork(d *Dispatcher, config CacheConfig) *Cache {
 	defer c.mu.Unlock()
 	f.listed, f.last, f.copied, f.unreadable = c.listed, c.last, c.copied, c.unreadable
 	f.tree = c.tree.Snapshot() // from here on all nodes are shared: the next write copies
-	f.log = c.log.fork(f.log)
+	f.log, f.indexes = c.log.fork(f.log), c.indexes.fork(config.MaxIndexes)
 	f.pins.held = make([]pin, len(c.pins.held))
 	for i, held := range c.pins.held {
 		s := *held.snapshot

@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"sync/atomic"
 
 	"github.com/kindwright/kindwright/internal/ordered"
 	"github.com/kindwright/kindwright/storage"
@@ -23,6 +24,9 @@ type Snapshot struct {
 	// In memory: the tree, and the value of Cache.copied at the time of the snapshot.
 	tree   *ordered.Map[*Entry]
 	copied uint64
+
+	indexes []index // of the tree
+	clock   *atomic.Uint64
 
 	unreadable unreadable // of the kind at the revision, or now
 

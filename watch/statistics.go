@@ -18,6 +18,8 @@ type Statistics struct {
 	// read the store.
 	Floor storage.Revision
 
+	Indexes int // for selectors; see [Snapshot.Select]
+
 	Unreadable int // objects that exist and cannot be read
 
 	Comparisons uint64 // with the store; see [Dispatcher.Verify]
@@ -30,7 +32,8 @@ func (c *Cache) Statistics() Statistics {
 	defer c.mu.RUnlock()
 	return Statistics{
 		Objects: c.tree.Len(), Revision: c.head(), Received: c.received, Watchers: c.roster.count,
-		Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor, Unreadable: len(c.unreadable),
+		Changes: len(c.log.changes), LogBytes: c.log.bytes, Floor: c.log.floor,
+		Indexes: len(c.indexes.made), Unreadable: len(c.unreadable),
 		Comparisons: c.comparisons, Divergences: c.divergences,
 	}
 }

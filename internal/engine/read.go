@@ -267,25 +267,11 @@ func (s selection) err() error {
 
 // after iterates over the selection after a storage key, or over all of it for "".
 func (s selection) after(key string) iter.Seq[*watch.Entry] {
-	walk := s.snap.Ascend(s.filter.KeyPrefix(s.storageName), key)
-	if !s.filter.Whole() {
-		walk = s.matching(walk)
-	}
+	walk := s.snap.Select(s.filter, key)
 	if s.late != nil {
 		walk = s.late.from(walk)
 	}
 	return walk
-}
-
-// matching walks over the entries that the filter matches.
-func (s selection) matching(walk iter.Seq[*watch.Entry]) iter.Seq[*watch.Entry] {
-	return func(yield func(*watch.Entry) bool) {
-		for entry := range walk {
-			if s.filter.Matches(entry) && !yield(entry) {
-				return
-			}
-		}
-	}
 }
 
 // first iterates over the first n entries of after.
