@@ -8,7 +8,8 @@ const fieldsV1 = "fieldsV1"
 // Kept holds the trees of values of fieldsV1, by their text. They are a large part of most objects, few of them differ, and a
 // write leaves nearly all of them as they are. The zero value is ready for use, also by many goroutines.
 //
-// Documents share the trees, so nobody may modify them.
+// Documents share the trees, so nobody may modify them. Repeated names in such a value are reported when it is first decoded
+// alone, so only documents that are known to have none may be decoded with it.
 type Kept struct {
 	mu    sync.RWMutex
 	trees map[string]any
@@ -36,7 +37,10 @@ func (k *Kept) value(d *decoder) (any, *SyntaxError) {
 		return tree, nil
 	}
 	d.pos = start
+	shared := d.shared
+	d.shared = false // the tree outlives the document
 	tree, err := d.value()
+	d.shared = shared
 	if err == nil && len(text) <= maxKeptText {
 		k.keep(string(text), tree)
 	}
