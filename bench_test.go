@@ -29,7 +29,7 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(code int)        { d.code = code }
 func (d *discard) Write(p []byte) (int, error) { d.bytes += len(p); return len(p), nil }
 
-func benchServer(b *testing.B, objects int) *kindwright.Server {
+func benchServer(b testing.TB, objects int) *kindwright.Server {
 	b.Helper()
 	db := memory.New()
 	srv, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))

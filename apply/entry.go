@@ -226,9 +226,11 @@ func (e entry) write(set *fieldpath.Set) map[string]any {
 
 // writeFields returns the tree of an entry with fields that are already in the form of FieldsV1.
 func (e entry) writeFields(fields any) map[string]any {
-	out := map[string]any{
-		"manager": e.manager, "operation": e.operation, "apiVersion": e.apiVersion,
-		"fieldsType": fieldsV1, "fieldsV1": fields,
+	out := map[string]any{"manager": e.manager, "apiVersion": e.apiVersion, "fieldsType": fieldsV1, "fieldsV1": fields}
+	if e.operation == opUpdate {
+		out["operation"] = opUpdate // a constant needs no memory of its own
+	} else {
+		out["operation"] = e.operation
 	}
 	if stamp := e.stamp(); stamp != nil {
 		out["time"] = stamp
@@ -244,5 +246,6 @@ func (e entry) stamp() any {
 	if e.time.IsZero() {
 		return nil
 	}
-	return string(e.time.AppendFormatted(nil))
+	var room [len("2006-01-02T15:04:05Z07:00")]byte
+	return string(e.time.AppendFormatted(room[:0]))
 }

@@ -28,6 +28,7 @@ func (s *Schema) Canonical(tree map[string]any) (map[string]any, []status.FieldE
 		return tree, unready()
 	}
 	var w walk
+	w.path = w.room[:0]
 	out, _ := s.canonical(&w, tree)
 	// Sorting names on every request is expensive and only matters for the order of errors, so the
 	// walk is repeated with sorted names only if there is something to report.
@@ -252,10 +253,12 @@ func textForm(form Notation, text string) (string, error) {
 	switch form {
 	case NotationTime:
 		t, err := meta.ParseTime(text)
-		return formatted(text, t.AppendFormatted), err
+		var room [64]byte
+		return formatted(text, t.AppendFormatted(room[:0])), err
 	case NotationMicroTime:
 		t, err := meta.ParseMicroTime(text)
-		return formatted(text, t.AppendFormatted), err
+		var room [64]byte
+		return formatted(text, t.AppendFormatted(room[:0])), err
 	case NotationDuration:
 		d, err := meta.ParseDuration(text)
 		return d.String(), err
@@ -267,10 +270,9 @@ func textForm(form Notation, text string) (string, error) {
 
 // formatted returns text itself if it already has the given form. This avoids allocating a copy in
 // the common case.
-func formatted(text string, form func([]byte) []byte) string {
-	var buf [64]byte
-	if out := form(buf[:0]); string(out) != text {
-		return string(out)
+func formatted(text string, form []byte) string {
+	if string(form) != text {
+		return string(form)
 	}
 	return text
 }

@@ -21,12 +21,16 @@ func (s *Schema) Prune(tree map[string]any) (out map[string]any, unknown []strin
 	if !changed {
 		return tree, nil
 	}
+	return pruned.(map[string]any), s.unknownPaths(tree)
+}
+
+func (s *Schema) unknownPaths(tree map[string]any) (unknown []string) {
 	for field := range s.Unknown(tree) {
 		if unknown = append(unknown, field.Path); len(unknown) == maxUnknown {
 			break
 		}
 	}
-	return pruned.(map[string]any), unknown
+	return unknown
 }
 
 // prune returns the value without unknown fields and reports whether it changed.

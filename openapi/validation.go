@@ -41,6 +41,7 @@ func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, 
 		return unready(), false
 	}
 	w := walk{first: true}
+	w.path = w.room[:0]
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
 		return nil, true // the common case needs no comparison with old
 	}

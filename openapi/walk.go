@@ -16,6 +16,7 @@ const maxErrors = 1000
 // found.
 type walk struct {
 	path []json.Step
+	room [8]json.Step // of path; most objects are not deeper
 	errs []status.FieldError
 	more int // problems beyond maxErrors, only counted
 	work int // see maxWork

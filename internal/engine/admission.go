@@ -25,12 +25,14 @@ type admissible interface {
 	admission() *admission.Request
 }
 
+// mutates reports whether a mutating plugin has to be asked.
+func (e *Engine) mutates(a admissible) bool {
+	return e.cfg.Admission != nil && e.cfg.Admission.Mutates(a.admissionTarget())
+}
+
 // mutate asks the mutating plugins. It returns the object that they produce and reports whether it
 // differs from the one sent.
 func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, changed bool, err error) {
-	if e.cfg.Admission == nil || !e.cfg.Admission.Mutates(a.admissionTarget()) {
-		return nil, false, nil
-	}
 	return e.cfg.Admission.Mutate(ctx, a.admission())
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/forms"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/lead"
 	"github.com/kindwright/kindwright/internal/protobuf"
 	"github.com/kindwright/kindwright/meta"
@@ -92,6 +93,7 @@ type Engine struct {
 	encodings  *encodings
 	renewal    renewal
 	admitted   admitted
+	kept       json.Kept    // what managers own, decoded, between writes
 	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once

@@ -7,6 +7,7 @@ import (
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -47,7 +48,12 @@ func (w *write) identifyKind() error {
 	r := w.sent.kind
 	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
-		w.sent.new = tree.With(tree.With(w.sent.new, r.APIVersion(), "apiVersion"), r.Names.Kind, "kind")
+		if version != r.APIVersion() {
+			w.set(r.APIVersion(), "apiVersion")
+		}
+		if kind != r.Names.Kind {
+			w.set(r.Names.Kind, "kind")
+		}
 		return nil
 	}
 	text := fmt.Sprintf("the object provided is kind %s of %s, but %s takes kind %s of %s",
@@ -99,7 +105,9 @@ func (w *write) identifyName() error {
 		if id.Namespace != "" && id.Namespace != w.target.Namespace {
 			return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
 		}
-		w.sent.new = tree.With(w.sent.new, w.target.Namespace, "metadata", "namespace")
+		if id.Namespace == "" {
+			w.set(w.target.Namespace, "metadata", "namespace")
+		}
 	}
 	if w.target.Name == "" {
 		return nil
@@ -154,8 +162,11 @@ func (w *write) identifyNew() error {
 		// A replacement of an earlier object of this name must not create a new one (UPDATE-05).
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", tree.Cut(uid)))
 	}
-	t := tree.WithMetadata(tree.Without(w.sent.new, "metadata", "resourceVersion"), nil, meta.MetadataFields(meta.SetByServer)...)
-	w.sent.new = tree.With(t, tree.Map(t, "metadata"), "metadata")
+	w.sent.new = tree.Without(w.sent.new, "metadata", "resourceVersion")
+	w.setMetadata(nil, meta.MetadataFields(meta.SetByServer)...)
+	if _, ok := w.sent.new["metadata"].(map[string]any); !ok {
+		w.set(registry.Tree(nil), "metadata")
+	}
 	return nil
 }
 
@@ -177,7 +188,7 @@ func (w *write) identifyStored() error {
 			{Type: meta.CauseFieldValueInvalid, Field: "metadata.uid", Value: tree.Cut(uid), Detail: "field is immutable"},
 		})
 	}
-	w.sent.new = tree.WithMetadata(w.sent.new, tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
+	w.setMetadata(tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
 }
 

@@ -31,6 +31,7 @@ type Kind struct {
 	// read this list; a 415 names the types in this order.
 	Patches []meta.PatchType
 
+	apiVersion   string
 	base         *Kind // the stored form; may be the kind itself
 	unknown      bool  // records are in this form, and nobody has described it; see records.stray
 	rules        rules
@@ -75,7 +76,7 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 
 // compileDocument compiles what objects and other documents have in common.
 func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
-	out := &Kind{Resource: r, rules: rulesFor(&r.Hooks, r.Schema), Verbs: []string{verbCreate}}
+	out := &Kind{Resource: r, apiVersion: r.APIVersion(), rules: rulesFor(&r.Hooks, r.Schema), Verbs: []string{verbCreate}}
 	out.base = out
 	if r.Virtual == nil {
 		out.Verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -98,6 +99,9 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	}
 	return out, nil
 }
+
+// APIVersion is that of the kind's objects, made once.
+func (r *Kind) APIVersion() string { return r.apiVersion }
 
 func (e *Engine) compileSubresources(r *Kind, described []registry.Subresource) error {
 	for i := range described {

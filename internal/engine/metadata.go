@@ -58,6 +58,7 @@ func generateName(ctx context.Context, w *write) error {
 	}
 	w.key = storage.ObjectKey(w.kind.StorageName, w.target.Namespace, name)
 	if w.generated && w.kind.Hooks.Default != nil {
+		w.own = false
 		return w.settle(ctx, w.object) // some defaults depend on the name
 	}
 	return nil
@@ -97,8 +98,14 @@ func newUID(r io.Reader) (string, error) {
 	}
 	b[6] = b[6]&0x0f | 0x40
 	b[8] = b[8]&0x3f | 0x80
-	h := hex.EncodeToString(b[:])
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:], nil
+	var text [36]byte
+	hex.Encode(text[:8], b[:4])
+	hex.Encode(text[9:13], b[4:6])
+	hex.Encode(text[14:18], b[6:8])
+	hex.Encode(text[19:23], b[8:10])
+	hex.Encode(text[24:], b[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:]), nil
 }
 
 // stamp formats a time as metadata does: RFC 3339, seconds, UTC (META-05).
@@ -113,7 +120,10 @@ func stampMetadata(ctx context.Context, w *write) (err error) {
 			return err
 		}
 	}
-	w.object.new, err = w.kind.completed(ctx, w.object.new, w.object.old)
+	if w.kind.Hooks.Complete != nil {
+		w.own = false
+		w.object.new, err = w.kind.completed(ctx, w.object.new, w.object.old)
+	}
 	return err
 }
 
@@ -126,8 +136,16 @@ func count(_ context.Context, w *write) error {
 	base := w.kind.base
 	if !base.Writes.NoGeneration && w.desiredStateChanged() {
 		next := generation(w.stored.old) + 1 // META-12
-		w.object.new = tree.With(w.object.new, next, "metadata", "generation")
-		w.stored.new = tree.With(w.stored.new, next, "metadata", "generation")
+		switch same := tree.Same(w.object.new, w.stored.new); {
+		case same && w.owns():
+			tree.Set(w.object.new, next, "metadata", "generation")
+		case same:
+			w.object.new = tree.With(w.object.new, next, "metadata", "generation")
+			w.stored.new = w.object.new
+		default:
+			w.object.new = tree.With(w.object.new, next, "metadata", "generation")
+			w.stored.new = tree.With(w.stored.new, next, "metadata", "generation")
+		}
 	}
 	w.remove = deleting(w.stored.new) && !base.held(w.stored.new) // META-13
 	return nil
@@ -135,9 +153,6 @@ func count(_ context.Context, w *write) error {
 
 // completed returns the object with the fields that the kind sets on the server's behalf.
 func (r *Kind) completed(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
-	if r.Hooks.Complete == nil {
-		return t, nil
-	}
 	t, err := r.Hooks.Complete(ctx, t, old)
 	if err != nil {
 		return nil, status.From(err)
@@ -172,7 +187,16 @@ func (w *write) stampNew() error {
 	if err != nil {
 		return status.Internal(fmt.Errorf("make a uid: %w", err))
 	}
-	stamps := map[string]any{"uid": uid, "creationTimestamp": stamp(w.engine.cfg.Now())}
+	created := stamp(w.engine.cfg.Now())
+	if w.owns() {
+		metadata := tree.Map(w.object.new, "metadata")
+		metadata["uid"], metadata["creationTimestamp"] = uid, created
+		if !w.kind.Writes.NoGeneration {
+			metadata["generation"] = int64(1)
+		}
+		return nil
+	}
+	stamps := map[string]any{"uid": uid, "creationTimestamp": created}
 	names := []string{"uid", "creationTimestamp", "generation"}
 	if w.kind.Writes.NoGeneration {
 		names = names[:2]
@@ -249,8 +273,7 @@ func (w *write) nameProblem(name string) string {
 
 // metadataProblems checks the rules that are the same for every kind (NAME-11, META-13 to META-16,
 // B16).
-func (w *write) metadataProblems() []status.FieldError {
-	f := &status.Fields{}
+func (w *write) metadataProblems(f *status.Fields) {
 	name := tree.Text(w.object.new, "metadata", "name")
 	if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(tree.Cut(name), why)
@@ -260,11 +283,19 @@ func (w *write) metadataProblems() []status.FieldError {
 			f.At("metadata", "namespace").Invalid(tree.Cut(ns), why)
 		}
 	}
-	checkLabels(f, tree.Map(w.object.new, "metadata", "labels"))
-	checkAnnotations(f, tree.Map(w.object.new, "metadata", "annotations"))
-	w.checkFinalizers(f)
-	checkOwners(f, tree.List(w.object.new, "metadata", "ownerReferences"))
-	return f.Errors()
+	m := tree.Map(w.object.new, "metadata")
+	if labels, _ := m["labels"].(map[string]any); len(labels) > 0 {
+		checkLabels(f, labels)
+	}
+	if annotations, _ := m["annotations"].(map[string]any); len(annotations) > 0 {
+		checkAnnotations(f, annotations)
+	}
+	if list, _ := m["finalizers"].([]any); len(list) > 0 {
+		w.checkFinalizers(f)
+	}
+	if owners, _ := m["ownerReferences"].([]any); len(owners) > 0 {
+		checkOwners(f, owners)
+	}
 }
 
 // maxListedProblems limits how many members of one map are reported one by one.

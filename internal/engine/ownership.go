@@ -109,6 +109,7 @@ func manage(ctx context.Context, w *write) error {
 		return err
 	}
 	w.unowned = err // the write goes on without: better to lose ownership data than to reject the object
+	w.own = !tree.Same(t, w.sent.new) && !tree.Same(tree.Map(t, "metadata"), tree.Map(w.sent.new, "metadata"))
 	w.sent.new = t
 	return nil
 }
@@ -301,27 +302,29 @@ const (
 
 // ownershipProblems checks what clients can write into managedFields: the names in it appear in
 // messages to other clients (B15).
-func (w *write) ownershipProblems() []status.FieldError {
-	f := &status.Fields{}
+func (w *write) ownershipProblems(f *status.Fields) {
+	others := f.Len()
 	for i, item := range tree.List(w.sent.new, "metadata", "managedFields") {
 		entry, _ := item.(map[string]any)
-		at := f.At("metadata", "managedFields").Index(i)
-		manager, subresource := tree.Text(entry, "manager"), tree.Text(entry, "subresource")
+		manager, _ := entry["manager"].(string)
+		subresource, _ := entry["subresource"].(string)
+		at := func() status.Field { return f.At("metadata", "managedFields").Index(i) }
 		switch {
 		case len(manager) > maxManagerBytes:
-			at.Child("manager").TooLong(maxManagerBytes)
-		case strings.ContainsFunc(manager, func(r rune) bool { return !unicode.IsPrint(r) }):
-			at.Child("manager").Invalid(manager, "should only contain printable characters")
+			at().Child("manager").TooLong(maxManagerBytes)
+		case strings.ContainsFunc(manager, isUnprintable):
+			at().Child("manager").Invalid(manager, "should only contain printable characters")
 		}
 		if len(subresource) > maxSubresourceBytes {
-			at.Child("subresource").TooLong(maxSubresourceBytes)
+			at().Child("subresource").TooLong(maxSubresourceBytes)
 		}
-		if f.Len() >= maxListedProblems {
+		if f.Len()-others >= maxListedProblems {
 			break
 		}
 	}
-	return f.Errors()
 }
+
+func isUnprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // disown removes the managed fields from an object that is too large for the store with them. It
 // returns false if there are none.

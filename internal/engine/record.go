@@ -200,7 +200,11 @@ func (r *Kind) fieldValues(t registry.Tree) []string {
 
 // decodeObject decodes canonical JSON that the engine encoded.
 func decodeObject(object []byte) (registry.Tree, error) {
-	v, err := json.DecodeTree(object, json.TreeOptions{})
+	return decodeTree(object, json.TreeOptions{})
+}
+
+func decodeTree(object []byte, o json.TreeOptions) (registry.Tree, error) {
+	v, err := json.DecodeTree(object, o)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ func compute(ctx context.Context, w *write) (err error) {
 		w.sent.new, err = w.patched()
 	} else {
 		w.sent.new, err = w.decodeBody(w.body)
+		w.own = w.verb != verbApply // which merges it into others
 	}
 	return err
 }
@@ -82,7 +83,10 @@ func (w *write) decodeBody(body []byte) (registry.Tree, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, status.BadRequest("the body of the request is empty; a %s is expected", w.sent.kind.Names.Kind)
 	}
-	v, err := json.DecodeTree(body, json.TreeOptions{Duplicates: w.duplicate, Memory: json.RequestMemory})
+	v, err := json.DecodeTree(body, json.TreeOptions{
+		Duplicates: w.duplicate, Memory: json.RequestMemory,
+		Shared: w.at != nil && w.at.Requested, // what a client sent changes no more
+	})
 	if err != nil {
 		return nil, w.unreadable(err)
 	}
@@ -112,6 +116,7 @@ func (w *write) unreadable(err error) error {
 // conform reports and drops fields unknown to the schema, converts values to canonical form and
 // fills in defaults.
 func conform(ctx context.Context, w *write) error {
+	w.own = false // from here on, values are shared, and hooks see them
 	if err := prune(ctx, w); err != nil {
 		return err
 	}
@@ -216,6 +221,10 @@ func reset(ctx context.Context, w *write) error {
 // mutate asks the mutating plugins.
 func mutate(ctx context.Context, w *write) error {
 	sent := w.sent.new
+	if !w.engine.mutates(w) {
+		return nil
+	}
+	w.own = false // a plugin may keep what it has seen
 	t, changed, err := w.engine.mutate(ctx, w)
 	if err != nil || !changed {
 		return err
@@ -268,8 +277,8 @@ func changedIdentity(a, b registry.Tree, creating bool) string {
 // schema rule does not count if the old object violated it in the same way (KEP-4008).
 func validate(ctx context.Context, w *write) error {
 	f := &status.Fields{}
-	f.Add(w.metadataProblems()...)
-	f.Add(w.ownershipProblems()...)
+	w.metadataProblems(f)
+	w.ownershipProblems(f)
 	if through := w.target.Subresource; through != registry.SubresourceFrom(ctx) {
 		ctx = hookcontext.WithSubresource(ctx, through)
 	}

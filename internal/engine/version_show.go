@@ -244,7 +244,12 @@ func replaceSome(trees []registry.Tree, places []int, convert func([]registry.Tr
 
 // treeOf decodes a live object, with its resourceVersion, in the form of s.
 func (s *Served) treeOf(ctx context.Context, e *watch.Entry) (registry.Tree, error) {
-	t, err := treeOf(e)
+	return s.keptTreeOf(ctx, e, nil)
+}
+
+// keptTreeOf is treeOf that shares the fields of managers with others.
+func (s *Served) keptTreeOf(ctx context.Context, e *watch.Entry, kept *json.Kept) (registry.Tree, error) {
+	t, err := keptTreeOf(e, kept)
 	if err != nil || s.shows(e) {
 		return t, err
 	}

@@ -169,7 +169,7 @@ func (k *records) stray(base *Kind, t registry.Tree) (*Kind, error) {
 	r := *base.Resource
 	r.Group, r.Version, r.Names.Kind = gv.Group, gv.Version, tree.Text(t, "kind")
 	r.Stored, r.Converter = &registry.Conversion{Resource: base.Resource}, nil
-	form := &Kind{Resource: &r, base: base, unknown: true}
+	form := &Kind{Resource: &r, apiVersion: r.APIVersion(), base: base, unknown: true}
 	k.learnStray(form)
 	return form, nil
 }
@@ -220,12 +220,12 @@ func newFamilyFields(forms []*Served) familyFields {
 // oldForms returns the stored object as its record has it, and in the form of the request.
 func (w *write) oldForms(ctx context.Context) (err error) {
 	if w.kind.straight() {
-		if w.stored.old, err = treeOf(w.entry); err == nil {
-			w.object.old, err = w.served.treeOf(ctx, w.entry)
+		if w.stored.old, err = keptTreeOf(w.entry, &w.engine.kept); err == nil {
+			w.object.old, err = w.served.keptTreeOf(ctx, w.entry, &w.engine.kept)
 		}
 		return err
 	}
-	if w.stored.old, err = w.served.stored.treeOf(ctx, w.entry); err == nil {
+	if w.stored.old, err = w.served.stored.keptTreeOf(ctx, w.entry, &w.engine.kept); err == nil {
 		w.object.old, err = FromStored(ctx, w.kind.Resource, w.stored.old)
 	}
 	return err

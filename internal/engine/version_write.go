@@ -91,6 +91,9 @@ func convert(ctx context.Context, w *write) error {
 	case r.Stored == nil:
 		w.stored.new = w.object.new
 		return nil
+	}
+	w.own = false
+	switch {
 	case r.straight():
 		return w.convertStraight(ctx)
 	case w.entry != nil && json.Equal(w.object.new, w.object.old):
@@ -121,6 +124,9 @@ func (w *write) fillStored(ctx context.Context, t registry.Tree) (registry.Tree,
 	t, err := base.defaulted(ctx, t)
 	if err != nil {
 		return nil, err
+	}
+	if base.Hooks.Complete == nil {
+		return t, nil
 	}
 	return base.completed(ctx, t, w.stored.old)
 }

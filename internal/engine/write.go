@@ -68,6 +68,7 @@ type write struct {
 	// object, and a document that is acted upon has no object. In both forms old has a
 	// resourceVersion.
 	sent, object *part
+	first        part // sent
 	stored       part
 	shown        registry.Tree // object.old in the stored form, once it is needed
 	full         registry.Tree // stored.new with the defaults that readers fill in; nil if it has them
@@ -79,6 +80,7 @@ type write struct {
 	shared  *shared      // what is stored instead, for the sake of other programs on the store; mostly nil
 	checks  []storage.Op // must hold at the commit (design rule 2)
 	assumed bool         // the checks are remembered ones, and the store has not been asked
+	own     bool         // sent.new and the metadata in it are maps that only this try has: it may change them
 	remove  bool         // the last finalizer is gone: the object is removed instead of stored
 
 	applied    registry.Tree // the configuration of a server-side apply
@@ -92,7 +94,8 @@ type write struct {
 
 // try begins an attempt.
 func (in *intent) try() *write {
-	w := &write{intent: in, sent: &part{kind: in.served.Kind}, sight: sight{newest: in.newest}}
+	w := &write{intent: in, first: part{kind: in.served.Kind}, sight: sight{newest: in.newest}}
+	w.sent = &w.first
 	switch {
 	case in.handler != nil:
 		w.sent.kind = in.handler.body
@@ -122,6 +125,27 @@ func (w *write) operation() admission.Operation {
 	return admission.Update
 }
 
+// owns reports whether the object to store is a map that only this try has, and its metadata too.
+func (w *write) owns() bool { return w.own && w.object == w.sent }
+
+// set puts a value into what the requester writes.
+func (w *write) set(value any, path ...string) {
+	if w.own {
+		tree.Set(w.sent.new, value, path...)
+		return
+	}
+	w.sent.new = tree.With(w.sent.new, value, path...)
+}
+
+// setMetadata is tree.WithMetadata for what the requester writes.
+func (w *write) setMetadata(from registry.Tree, names ...string) {
+	if w.own {
+		tree.SetMetadata(w.sent.new, from, names...)
+		return
+	}
+	w.sent.new = tree.WithMetadata(w.sent.new, from, names...)
+}
+
 // name returns the name to use in errors: the one that the client asked for, or the one that the
 // object has by now.
 func (w *write) name() string {
@@ -138,8 +162,12 @@ func (w *write) conflict(why string) error {
 }
 
 // treeOf decodes a live object, with its resourceVersion, as clients see it.
-func treeOf(entry *watch.Entry) (registry.Tree, error) {
-	t, err := decodeObject(entry.AppendJSON(make([]byte, 0, entry.Length())))
+func treeOf(entry *watch.Entry) (registry.Tree, error) { return keptTreeOf(entry, nil) }
+
+// keptTreeOf is treeOf that shares the fields of managers with others.
+func keptTreeOf(entry *watch.Entry, kept *json.Kept) (registry.Tree, error) {
+	document := entry.AppendJSON(make([]byte, 0, entry.Length()))
+	t, err := decodeTree(document, json.TreeOptions{Shared: true, Kept: kept})
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("decode %s at revision %s: %w", entry.Key(), entry.Revision(), err))
 	}
@@ -152,7 +180,7 @@ const someObject = 1536
 // encode returns the canonical JSON of an object for the store, without the resourceVersion, which
 // is implied by where the JSON is stored. size is the approximate length of the result.
 func encode(t registry.Tree, size int) ([]byte, error) {
-	out, err := json.AppendTree(make([]byte, 0, size), tree.Without(t, "metadata", "resourceVersion"))
+	out, err := json.AppendStored(make([]byte, 0, size), t)
 	if err != nil {
 		return nil, status.Internal(fmt.Errorf("encode an object: %w", err))
 	}

@@ -34,6 +34,11 @@ type TreeOptions struct {
 	//
 	// Source: S1.
 	Memory int
+	// Shared lets texts of the tree share the memory of data, which must never change then. A text that
+	// is kept for long keeps all of data.
+	Shared bool
+	// Kept holds values of members named fieldsV1 between documents. Nil decodes each anew.
+	Kept *Kept
 }
 
 // RequestMemory is the Memory of a document that a client sends. An object of 1.5 MiB with 60,000
@@ -57,7 +62,7 @@ const (
 // outside float64, a byte order mark, invalid UTF-8, lone surrogates, deep nesting, and anything
 // but whitespace after the document. Errors are a [*SyntaxError].
 //
-// The tree does not share memory with data. Time and memory are linear in len(data).
+// Unless o says so, the tree does not share memory with data. Time and memory are linear in len(data).
 func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	d := decoders.Get().(*decoder)
 	d.scanner = scanner{data: data}
@@ -66,6 +71,7 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 		d.maxDepth = DefaultMaxDepth
 	}
 	d.duplicates, d.reported = o.Duplicates, 0
+	d.shared, d.kept = o.Shared, o.Kept
 	d.left, d.quota = math.MaxInt, 0
 	if o.Memory > 0 {
 		d.left, d.quota = o.Memory, o.Memory/4
@@ -105,7 +111,10 @@ type decoder struct {
 	path       []Step // the open objects and arrays with the current position in each
 	values     []any  // a stack; each open array appends its items
 	scratch    []byte
+	shared     bool
+	kept       *Kept
 	names      [256]string // an intern table of recent member names, indexed by hash
+	texts      [256]any    // the same for short texts, ready to be put into a tree
 }
 
 func (d *decoder) release() {
@@ -114,7 +123,7 @@ func (d *decoder) release() {
 	}
 	clear(d.values[:cap(d.values)])
 	clear(d.path[:cap(d.path)])
-	d.scanner, d.duplicates = scanner{}, nil
+	d.scanner, d.duplicates, d.kept = scanner{}, nil, nil
 	d.path, d.values = d.path[:0], d.values[:0]
 	decoders.Put(d)
 }
@@ -147,6 +156,9 @@ func costly(name string) bool {
 
 // member reads the value of a member of the innermost object.
 func (d *decoder) member(name string) (any, *SyntaxError) {
+	if d.kept != nil && name == fieldsV1 {
+		return d.kept.value(d)
+	}
 	if d.quota == 0 || len(d.path) != 2 || d.path[0].name != "metadata" || !costly(name) {
 		return d.value()
 	}
@@ -193,7 +205,7 @@ func (d *decoder) text() (any, *SyntaxError) {
 		return nil, err
 	}
 	if simple {
-		return string(raw[1 : len(raw)-1]), nil
+		return d.simple(raw[1 : len(raw)-1]), nil
 	}
 	if len(raw) > longText {
 		own, err := jsontext.AppendUnquote(make([]byte, 0, len(raw)), raw)
@@ -206,6 +218,21 @@ func (d *decoder) text() (any, *SyntaxError) {
 		return nil, err
 	}
 	return string(d.scratch), nil
+}
+
+// simple returns a text without escapes. Short ones repeat between documents, as names do.
+func (d *decoder) simple(text []byte) any {
+	if n := len(text); n > 0 && n <= maxInternedBytes {
+		slot := &d.texts[slotOf(text)]
+		if have, ok := (*slot).(string); !ok || have != string(text) {
+			*slot = string(text)
+		}
+		return *slot
+	}
+	if d.shared {
+		return view(text)
+	}
+	return string(text)
 }
 
 func (d *decoder) badText(raw []byte) *SyntaxError {
@@ -249,11 +276,17 @@ func (d *decoder) intern(text []byte) string {
 	if n == 0 || n > maxInternedBytes {
 		return string(text)
 	}
-	slot := &d.names[(uint(text[0])*131+uint(text[n/2])*31+uint(text[n-1])*7+uint(n))%uint(len(d.names))]
+	slot := &d.names[slotOf(text)]
 	if *slot != string(text) {
 		*slot = string(text)
 	}
 	return *slot
+}
+
+// slotOf returns the place of a text, which is not empty, in an intern table.
+func slotOf(text []byte) uint {
+	n := len(text)
+	return (uint(text[0])*131 + uint(text[n/2])*31 + uint(text[n-1])*7 + uint(n)) % 256
 }
 
 // open enters an object or array. The caller has already seen its first byte.

@@ -30,6 +30,20 @@ func AppendTree(dst []byte, tree any) ([]byte, error) {
 	return out, err
 }
 
+// AppendStored is [AppendTree] for an object, without the resourceVersion in its metadata.
+func AppendStored(dst []byte, object map[string]any) ([]byte, error) {
+	e := encoders.Get().(*encoder)
+	e.stored = true
+	start := len(dst)
+	out, err := e.object(dst, object)
+	if err != nil {
+		err = e.located(err)
+		out = dst[:start]
+	}
+	e.release()
+	return out, err
+}
+
 // AppendString appends s to dst as a JSON string. It replaces invalid UTF-8 by U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	out, _ := appendText(dst, s)
@@ -50,6 +64,8 @@ type member struct {
 type encoder struct {
 	members []member // a stack; each open object appends its members and sorts them
 	depth   int
+	stored  bool   // the document is an object, written without its resourceVersion
+	within  string // the member of the document that is being written
 	path    []Step // filled while an error returns, innermost step first
 }
 
@@ -58,7 +74,7 @@ func (e *encoder) release() {
 		return
 	}
 	clear(e.members[:cap(e.members)])
-	e.members, e.depth, e.path = e.members[:0], 0, nil
+	*e = encoder{members: e.members[:0]}
 	encoders.Put(e)
 }
 
@@ -96,14 +112,21 @@ func (e *encoder) object(dst []byte, object map[string]any) ([]byte, error) {
 	}
 	base := len(e.members)
 	e.members = slices.Grow(e.members, len(object))
+	bare := e.stored && e.depth == 2 && e.within == "metadata"
 	for name, value := range object {
+		if bare && name == "resourceVersion" {
+			continue
+		}
 		e.members = append(e.members, member{name, value})
 	}
 	slices.SortFunc(e.members[base:], func(a, b member) int { return strings.Compare(a.name, b.name) })
 
 	dst = append(dst, '{')
-	for i := range len(object) {
+	for i := range len(e.members) - base {
 		m := e.members[base+i]
+		if e.depth == 1 {
+			e.within = m.name
+		}
 		if i > 0 {
 			dst = append(dst, ',')
 		}

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/cbor"
@@ -135,6 +136,9 @@ func fromBrowser(r *http.Request) bool {
 // is false if the header is malformed or names a character set other than UTF-8, because this
 // package only reads UTF-8.
 func ContentType(header string) (mediaType string, ok bool) {
+	if t := JSON.String(); header == t {
+		return t, true // as nearly everybody writes it
+	}
 	mediaType, parameters, err := mime.ParseMediaType(header)
 	if err != nil {
 		return "", false
@@ -163,14 +167,14 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	}
 	ctx := r.Context()
 	began := time.Now()
-	release := interruptible(ctx, w)
+	reading := interruptible(ctx, w)
 	x := request.ExchangeFrom(ctx)
 	var hold *flow.Hold
 	if x != nil {
 		hold = &x.Body
 	}
 	data, err := readAll(ctx, r.Body, r.ContentLength, limit, hold)
-	release()
+	reading.release()
 	switch {
 	case err == nil && int64(len(data)) > limit:
 		Linger(w, r)
@@ -197,28 +201,39 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 }
 
 // interruptible makes the end of ctx interrupt reads of the request body. net/http does not do this
-// by itself. The caller must call release when it has finished reading.
+// by itself. The caller must release it when it has finished reading.
 //
 // If the writer does not support deadlines, interruptible has no effect. This is the case in tests
 // and in servers with another way to end reads.
-func interruptible(ctx context.Context, w http.ResponseWriter) (release func()) {
+func interruptible(ctx context.Context, w http.ResponseWriter) *interruption {
+	i := &interruption{w: w}
 	if ctx.Done() == nil {
-		return func() {}
+		return i
 	}
-	connection := http.NewResponseController(w)
-	interrupted := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(interrupted)
-		_ = connection.SetReadDeadline(time.Unix(1, 0)) // in the past: interrupts the read at once
-	})
-	return func() {
-		if stop() {
-			return
-		}
-		<-interrupted
-		// The deadline may have been set after the last byte.
-		_ = connection.SetReadDeadline(time.Time{})
+	i.running.Add(1)
+	i.stop = context.AfterFunc(ctx, i.interrupt)
+	return i
+}
+
+// interruption is what ends reads of a body when a context ends.
+type interruption struct {
+	w       http.ResponseWriter
+	stop    func() bool    // nil if the context does not end
+	running sync.WaitGroup // interrupt, unless it was stopped
+}
+
+func (i *interruption) interrupt() {
+	defer i.running.Done()
+	_ = http.NewResponseController(i.w).SetReadDeadline(time.Unix(1, 0)) // in the past: interrupts the read at once
+}
+
+func (i *interruption) release() {
+	if i.stop == nil || i.stop() {
+		return
 	}
+	i.running.Wait()
+	// The deadline may have been set after the last byte.
+	_ = http.NewResponseController(i.w).SetReadDeadline(time.Time{})
 }
 
 // firstRead limits the allocation that is based only on the Content-Length that a client claims.
@@ -228,10 +243,15 @@ const firstRead = 64 << 10
 // stalls holds at most about four times what it has sent. The hold, which may be nil, is asked before the
 // body takes more.
 func readAll(ctx context.Context, r io.Reader, length, limit int64, hold *flow.Hold) ([]byte, error) {
-	r = io.LimitReader(r, limit+1)
 	data := make([]byte, 0, min(max(length+1, 512), firstRead))
 	for {
-		n, err := r.Read(data[len(data):cap(data)])
+		room := data[len(data):cap(data)]
+		if left := limit + 1 - int64(len(data)); left <= 0 {
+			return data, nil
+		} else if int64(len(room)) > left {
+			room = room[:left]
+		}
+		n, err := r.Read(room)
 		data = data[:len(data)+n]
 		if err == io.EOF {
 			return data, nil

@@ -77,7 +77,7 @@ func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code
 // WriteObject responds to r with a stored object of the given size, which writes itself. It avoids
 // the copy of the object that Write needs. If the object must be converted or compressed, it sends
 // nothing and returns done == false.
-func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result, size int, object io.WriterTo) (done bool, err error) {
+func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result, code, size int, object io.WriterTo) (done bool, err error) {
 	switch {
 	case form.MediaType != JSON || form.As != Object || form.Pretty || size > quickObject:
 		return false, nil
@@ -87,7 +87,7 @@ func (o *Output) WriteObject(w http.ResponseWriter, r *http.Request, form Result
 	if x := request.ExchangeFrom(r.Context()); x != nil {
 		x.Object = object
 	}
-	o.begin(w, r, form, http.StatusOK, size)
+	o.begin(w, r, form, code, size)
 	if r.Method == http.MethodHead {
 		return true, nil
 	}

@@ -263,8 +263,8 @@ func (c *call) answerObject(form negotiate.Result, code int, entry *watch.Entry)
 	if err := c.keepObject(form, entry); err != nil {
 		return err
 	}
-	if code == http.StatusOK && !form.Unmanaged {
-		if done, err := c.output().WriteObject(c.w, c.r, form, entry.Length(), entry); done {
+	if !form.Unmanaged {
+		if done, err := c.output().WriteObject(c.w, c.r, form, code, entry.Length(), entry); done {
 			return c.send(err)
 		}
 	}

@@ -210,7 +210,7 @@ func (c *call) writeOptions() registry.WriteOptions {
 		Force:           q.Force != nil && *q.Force,
 		FieldValidation: q.FieldValidation,
 	}
-	if c.opts.MayCreate != nil { // of what a PUT or an apply finds absent (UPDATE-10)
+	if c.opts.MayCreate != nil && c.info.Verb != request.VerbCreate { // of what a PUT or an apply finds absent (UPDATE-10)
 		o.MayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
 	}
 	return o
@@ -219,6 +219,9 @@ func (c *call) writeOptions() registry.WriteOptions {
 // managerOf is the field manager of a client that names none: what its User-Agent says before the first slash (SSA-23).
 func managerOf(userAgent string) string {
 	name, _, _ := strings.Cut(userAgent, "/")
+	if len(name) <= request.MaxFieldManagerBytes && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) {
+		return name
+	}
 	var b strings.Builder
 	for _, r := range name {
 		if unicode.IsPrint(r) && r != utf8.RuneError && b.Len()+utf8.RuneLen(r) <= request.MaxFieldManagerBytes {

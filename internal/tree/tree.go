@@ -1,6 +1,9 @@
 package tree
 
-import "maps"
+import (
+	"maps"
+	"reflect"
+)
 
 // Lookup returns the value at path and whether there is one. A null counts as a value.
 func Lookup(t map[string]any, path ...string) (any, bool) {
@@ -131,4 +134,35 @@ func WithMetadata(t, from map[string]any, names ...string) map[string]any {
 		return t
 	}
 	return With(t, next, "metadata")
+}
+
+// Set is [With] for a tree that nobody else has, down to the map that path ends in: it changes t.
+func Set(t map[string]any, value any, path ...string) {
+	last := len(path) - 1
+	for _, name := range path[:last] {
+		child, ok := t[name].(map[string]any)
+		if !ok || child == nil {
+			child = map[string]any{}
+			t[name] = child
+		}
+		t = child
+	}
+	t[path[last]] = value
+}
+
+// SetMetadata is [WithMetadata] for a tree that nobody else has, nor its metadata: it changes t.
+func SetMetadata(t, from map[string]any, names ...string) {
+	metadata := Map(t, "metadata")
+	for _, name := range names {
+		if v := from[name]; v != nil {
+			Set(t, v, "metadata", name)
+		} else {
+			delete(metadata, name)
+		}
+	}
+}
+
+// Same tells whether two trees are one map.
+func Same(a, b map[string]any) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
