@@ -503,8 +503,13 @@ func TestTABLE_04_RowsAreKeptWithoutTheirAges(t *testing.T) {
 		lasting bool
 		ages    int
 	}{
-		{nil, true, 0}, {[]openapi.Column{name, created}, true, 0}, {[]openapi.Column{name, age}, true, 1}, {[]openapi.Column{name, odd}, true, 0},
-		{[]openapi.Column{name, timed}, false, 0}, {[]openapi.Column{name, made}, true, 0}, {[]openapi.Column{age, aged, broken, age, name}, true, 3},
+		{nil, true, 0},
+		{[]openapi.Column{name, created}, true, 0},
+		{[]openapi.Column{name, age}, true, 1},
+		{[]openapi.Column{name, odd}, true, 0},
+		{[]openapi.Column{name, timed}, false, 0},
+		{[]openapi.Column{name, made}, true, 0},
+		{[]openapi.Column{age, aged, broken, age, name}, true, 3},
 	} {
 		at := now()
 		w := layout(t, c.columns).Writer(Options{Now: func() time.Time { return at }})

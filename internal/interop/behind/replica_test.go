@@ -206,7 +206,8 @@ func TestOPS_08_WhoAsks(t *testing.T) {
 
 	// Headers that name users end at the host, whoever spells them.
 	for _, forged := range [][]string{
-		{"X-Remote-User", "root", "X-Remote-Group", "system:masters"}, {"x_remote_user", "root", "x_remote_group", "system:masters"},
+		{"X-Remote-User", "root", "X-Remote-Group", "system:masters"},
+		{"x_remote_user", "root", "x_remote_group", "system:masters"},
 		{"X-REMOTE-EXTRA-scope", "all", "X-Remote-Group", "captains"},
 		{"Connection", "X-Remote-User, X-Remote-Group", "X-Remote-User", "root", "X-Remote-Group", "system:masters"},
 	} {
