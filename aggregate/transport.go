@@ -58,8 +58,9 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	if on, ok := r.Context().Value(passageKey{}).(*passage); ok {
 		r = r.WithContext(on.context) // without the proxy's hook for interim answers
 	}
-	c, through := b.connections.Load(), (*http.Transport)(nil)
-	if through = c.many; len(r.Header["Upgrade"]) > 0 {
+	c := b.connections.Load()
+	through := c.many
+	if len(r.Header["Upgrade"]) > 0 {
 		through = c.upgrades
 	}
 	res, err := through.RoundTrip(r)

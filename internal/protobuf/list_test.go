@@ -35,7 +35,7 @@ func TestLists(t *testing.T) {
 			}
 			want, err := whole.AppendObject(nil, "v1", "WidgetList", []byte(`{"items":[`+strings.Join(objects, ",")+`],"metadata":`+metadata+`}`))
 			require.NoError(t, err)
-			require.True(t, string(want) == string(got), "%d items", c.items)
+			require.Equal(t, want, got, "%d items", c.items)
 		}
 	}
 	before := []byte("before")
