@@ -67,7 +67,7 @@ func run(ctx context.Context, objects int) error {
 	path := filepath.Join(dir, "objects.db")
 	var length int
 	if err := serve(ctx, path, func(srv *kindwright.Server, _ *bbolt.DB) (err error) {
-		length, err = create(srv)
+		length, err = create(ctx, srv)
 		return err
 	}); err != nil {
 		return err
@@ -123,10 +123,10 @@ func serve(ctx context.Context, path string, f func(*kindwright.Server, *bbolt.D
 const pattern = "12345678"
 
 // create makes the object that is copied. It returns the length of its JSON.
-func create(srv *kindwright.Server) (int, error) {
+func create(ctx context.Context, srv *kindwright.Server) (int, error) {
 	object := `{"apiVersion":"` + group + `/v1","kind":"Part","metadata":{"name":"part-` + pattern + `","labels":{"app":"a","tier":"b"}},` +
 		`"color":"red","data":{"a":"` + strings.Repeat("x", 500) + `"}}`
-	r := httptest.NewRequest(http.MethodPost, "/apis/"+group+"/v1/parts?fieldManager=memory", strings.NewReader(object))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/apis/"+group+"/v1/parts?fieldManager=memory", strings.NewReader(object))
 	r.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()
 	srv.ServeHTTP(answer, r)
