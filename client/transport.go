@@ -70,7 +70,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-e.answered:
 	case <-r.Context().Done():
-		// A response that arrived at the same moment has no reader.
+	}
+	if r.Context().Err() != nil {
+		// A response that arrived at the same moment has no reader. Often it is that of a handler that
+		// has returned because of the same context.
 		err := context.Cause(r.Context())
 		e.abort(err)
 		return nil, err
