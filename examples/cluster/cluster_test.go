@@ -303,7 +303,7 @@ func TestWhatIsWrongWithCredentialsOfEtcdIsSaid(t *testing.T) {
 var (
 	requirements = flag.String("requirements", "Test(UPDATE|CREATE|DEL|PATCH|SSA|NAME)_", "regular expression of the requirements to ask of etcd")
 	clients      = flag.String("clients", "", "regular expression of the tests of internal/interop to run on etcd; by default none: linking them takes a minute")
-	soaked       = flag.Int("soaked", 20_000, "how many events the soak delivers on etcd")
+	soaked       = flag.Int("soaked", 5_000, "how many events the soak delivers on etcd")
 )
 
 // remote serves stores on etcd to a process of tests that cannot link etcd. It returns the environment
