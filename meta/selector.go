@@ -2,6 +2,7 @@ package meta
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -132,9 +133,17 @@ func (s Selector) String() string {
 }
 
 // Requirements returns a copy of the requirements in canonical order.
-func (s Selector) Requirements() []Requirement {
+func (s Selector) Requirements() []Requirement { return s.RequirementsUpTo(math.MaxInt) }
+
+// RequirementsUpTo is Requirements without the values of requirements that have more than so many. It
+// spares the copy of a long list that the caller has no use for.
+func (s Selector) RequirementsUpTo(values int) []Requirement {
 	out := make([]Requirement, len(s.reqs))
 	for i := range s.reqs {
+		if len(s.reqs[i].values) > values {
+			out[i] = Requirement{Key: s.reqs[i].key, Op: s.reqs[i].op}
+			continue
+		}
 		out[i] = s.reqs[i].public()
 	}
 	return out

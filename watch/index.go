@@ -266,12 +266,13 @@ func (f *Filter) wanted() (out []wanted, whole bool) {
 	if f.Labels.Empty() {
 		return out, left == 0 && len(out) == 1
 	}
-	for _, r := range f.Labels.Requirements() {
-		if r.Op != meta.Exists && (r.Op != meta.In || len(r.Values) > maxRanges) {
+	for _, r := range f.Labels.RequirementsUpTo(maxRanges) {
+		few := len(r.Values) > 0
+		if r.Op != meta.Exists && (r.Op != meta.In || !few) {
 			left++
 		}
 		switch {
-		case r.Op == meta.In && len(r.Values) <= maxRanges:
+		case r.Op == meta.In && few:
 			add(term{name: r.Key}, r.Values...)
 		case r.Op != meta.NotIn && r.Op != meta.DoesNotExist:
 			add(term{name: r.Key, presence: true}, "")
