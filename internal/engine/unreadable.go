@@ -86,13 +86,14 @@ func (at *Resolved) deleteUnreadable(ctx context.Context, o registry.DeleteOptio
 			f.At("ignoreStoreReadErrorWithClusterBreakingPotential").Invalid(true, "is exclusively used to delete corrupt object(s), try again by removing this option")
 			return nil, status.Invalid(s.Kind.GroupKind(), t.Name, f.Errors())
 		}
-		_, err := e.cfg.Store.Commit(ctx, []storage.Op{storage.Delete(key, storage.Expect(one.Revision))})
+		rev, err := e.cfg.Store.Commit(ctx, []storage.Op{storage.Delete(key, storage.Expect(one.Revision))})
 		if _, lost := errors.AsType[*storage.ConflictError](err); lost {
 			continue
 		}
 		if err != nil {
 			return nil, e.writeError(s.Kind, err)
 		}
+		s.Cache.AwaitObservers(ctx, rev) // those that need every object may go on
 		user, _ := authn.UserFrom(ctx)
 		e.cfg.Logger.Info("an object that cannot be read was deleted on demand", "resource", s.Kind.GroupResource().String(), "key", key, "user", user.Name)
 		return &registry.Result{Removed: true}, nil
