@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -93,7 +94,10 @@ func newGate(t *testing.T) *gate {
 		require.NoError(t, err)
 		return out
 	}
+	others, err := selfsigned.NewAuthority("people") // of the same name, with another key
+	require.NoError(t, err)
 	for name, own := range map[string][]tls.Certificate{
+		"stranger": {pair(others, "alice", "system:masters")}, "nameless": {pair(people, "")}, "account": {pair(people, "system:serviceaccount:kube-system:x")}, "look-alike": {pair(people, "System:masters")},
 		"": nil, "alice": {pair(people, "alice")}, "front": {pair(proxies, "front")}, "intruder": {pair(proxies, "intruder", "system:masters")},
 	} {
 		g.clients[name] = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: own}}
@@ -104,6 +108,7 @@ func newGate(t *testing.T) *gate {
 		{"alice", "impersonate", "users", "", "carol"},
 		{"carol", "list", "gadgets", "default", ""},
 		{"lister", "list", "gadgets", "default", ""},
+		{"narrow", everyVerb, "gadgets", "default", "x"},
 	}
 	g.run = startWith(t, []kindwright.Option{
 		kindwright.Serve(gadgets(), places(), kinds.ControlPlane()), kindwright.Audit(metadataOnly(), g.records), kindwright.Authorize(list),
@@ -180,7 +185,7 @@ func (g *gate) try(t *testing.T, a attempt) {
 		require.Equal(t, on, *e.ObjectRef)
 	}
 	switch decision := e.Annotations["authorization.k8s.io/decision"]; a.code {
-	case 401, 400:
+	case 401, 400, 431:
 		require.Empty(t, decision)
 	case 403:
 		require.Contains(t, []string{"forbid", ""}, decision, "a page of another site is refused before anybody is asked")
@@ -281,6 +286,25 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 			a.header = presenting(signature(`{"alg":"RS256","kid":"unknown"}`, parts[1], parts[2]))
 		}),
 
+		with(unknown, "A7", func(a *attempt) { a.header = []string{"Authorization", "Bearer\t" + goodToken} }),
+		with(unknown, "A7", func(a *attempt) { a.header = presenting("\u00a0" + goodToken) }),
+		with(unknown, "A7", func(a *attempt) { a.header = append(presenting(goodToken), "authorization", "Bearer "+widerToken) }),
+		with(unknown, "A7", func(a *attempt) { a.header = append(presenting(goodToken), "Authorization", "") }),
+		with(unknown, "A8", func(a *attempt) { a.header = []string{"Authorization", ""} }),
+		with(unknown, "A11", func(a *attempt) { a.client = "stranger" }),
+		with(unknown, "A11", func(a *attempt) { a.client = "nameless" }),
+		with(unknown, "A11", func(a *attempt) { a.client = "account" }),
+		with(unknown, "A11", func(a *attempt) { a.client = "look-alike" }),
+		with(unknown, "J3", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"RS256","kid":"first","crit":["b64"],"b64":false}`, parts[1], parts[2]))
+		}),
+		with(unknown, "J3", func(a *attempt) {
+			a.header = presenting(signature(`{"alg":"RS256","kid":["first"]}`, parts[1], parts[2]))
+		}),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": 1e300}) }),
+		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": -1}) }),
+		with(unknown, "J7", func(a *attempt) { a.header = presenting(signature(`{"alg":"RS256","cty":"JWT"}`, parts[1], parts[2])) }),
+
 		with(ann, "Z", func(a *attempt) {
 			a.method, a.body, a.code, a.verb, a.on = "POST", `{"metadata":{"name":"x"}}`, 201, "create", gadgetNamed("x")
 		}),
@@ -290,6 +314,10 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 			a.path, a.code, a.verb, a.on = gadgetPath+"/x/status", 403, "get", gadgetNamed("x")
 			a.on.Subresource = "status"
 		}),
+		{row: "Z7", header: claims(map[string]any{"sub": "narrow"}), code: 403, user: "narrow", how: "jwt", issuer: g.issuer.URL},
+		{row: "Z7", header: claims(map[string]any{"sub": "narrow"}), path: gadgetPath + "?fieldSelector=metadata.name%3Dx", code: 200, user: "narrow", how: "jwt", issuer: g.issuer.URL, on: gadgetNamed("x")},
+		{row: "Z7", header: claims(map[string]any{"sub": "narrow"}), method: "DELETE", path: gadgetPath, code: 403, user: "narrow", how: "jwt", issuer: g.issuer.URL, verb: "deletecollection"},
+		{row: "Z7", header: claims(map[string]any{"sub": "narrow"}), method: "POST", body: `{"metadata":{"name":"x"}}`, code: 403, user: "narrow", how: "jwt", issuer: g.issuer.URL, verb: "create"},
 		with(ann, "Z8", func(a *attempt) {
 			a.path, a.code, a.on = "/apis/example.dev/v1/gadgets", 403, audit.ObjectReference{APIGroup: "example.dev", APIVersion: "v1", Resource: "gadgets"}
 		}),
@@ -305,6 +333,23 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		}),
 		with(ann, "Z14", func(a *attempt) {
 			a.header, a.code = append(presenting(goodToken), "Impersonate-User", "carol", "Impersonate-Group", "system:masters"), 403
+		}),
+		with(ann, "Z13", func(a *attempt) { a.method, a.code, a.verb = "get", 403, "-" }),
+		with(ann, "Z13", func(a *attempt) { a.header = append(presenting(goodToken), "X-HTTP-Method-Override", "DELETE") }),
+		with(ann, "Z14", func(a *attempt) {
+			a.header, a.code = append(presenting(goodToken), "Impersonate_User", "carol"), 400
+		}),
+		with(ann, "Z14", func(a *attempt) {
+			a.header, a.code = append(presenting(goodToken), "Impersonate-User", "carol", "impersonate-user", "bob"), 400
+		}),
+		with(ann, "H7", func(a *attempt) {
+			a.header, a.code, a.user, a.how, a.verb, a.on = presenting(goodToken), 431, "", "", "get", none // nobody is asked who it is
+			for n := range 2000 {
+				a.header = append(a.header, fmt.Sprintf("X-%d", n), "")
+			}
+		}),
+		with(ann, "H12", func(a *attempt) {
+			a.method, a.body, a.code, a.verb, a.on = "POST", `{"metadata":{"name":"panics"}}`, 500, "create", gadgetNamed("panics")
 		}),
 		with(ann, "H10", func(a *attempt) {
 			a.header = append(presenting(goodToken), "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")

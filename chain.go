@@ -107,7 +107,7 @@ const maxAuditID = 64
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
-		res := &response{ResponseWriter: w, last: r.ProtoMajor == 1 && (len(r.Header["Upgrade"]) > 0 || len(r.TransferEncoding) > 0)}
+		res := &response{ResponseWriter: w, last: endsConnection(r)}
 		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID(&res.random)
@@ -137,6 +137,15 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		next.ServeHTTP(res, r.WithContext(x))
 		returned = true
 	})
+}
+
+// endsConnection reports whether no request may follow on the connection of an HTTP/1 request, because
+// somebody between may see another end of it than we do: one that asks for another protocol, one in
+// chunks, and every one of HTTP/1.0, whose field Transfer-Encoding net/http ignores and removes. The
+// chunks of that body would be the next request.
+// Source: security vector H6, RFC 9112 section 6.1.
+func endsConnection(r *http.Request) bool {
+	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.Header["Upgrade"]) > 0 || len(r.TransferEncoding) > 0)
 }
 
 // report calls one report about an exchange that has ended. The answer is on its way, so a report

@@ -130,6 +130,8 @@ func TestH6_S17_ARequestHasOneReading(t *testing.T) {
 		"xchunked":                  {head + "Transfer-Encoding: xchunked\r\n\r\n" + chunked(body("c")) + smuggled, []int{501}},
 		"chunked twice":             {head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(body("c")), []int{501}},
 		"chunked and identity":      {head + "Transfer-Encoding: chunked, identity\r\n\r\n" + chunked(body("c")), []int{501}},
+		"chunks of HTTP/1.0":        {strings.Replace(head, "/1.1", "/1.0", 1) + "Connection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(body("d")) + smuggled, []int{400}},
+		"a request of HTTP/1.0":     {"GET /healthz/ping HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + smuggled, []int{403}},
 		"a space before the colon":  {head + "Transfer-Encoding : chunked\r\n\r\n" + chunked(body("c")), []int{400}},
 		"a bare LF in a chunk line": {head + "Transfer-Encoding: chunked\r\n\r\n2\n{}\r\n0\r\n\r\n", []int{400}},
 		"a chunk of a huge size":    {head + "Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{}\r\n0\r\n\r\n", []int{400}},

@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	fromProtocol, inProtocol, err := subprotocolToken(r.Header["Sec-Websocket-Protocol"])
+	fromProtocol, inProtocol, err := encodedToken(r.Header["Sec-Websocket-Protocol"])
 	switch {
 	case err != nil:
 		return "", false, err
@@ -39,7 +40,9 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	case inHeader:
 		token = fromHeader
 	case inProtocol:
-		token = fromProtocol
+		if token, err = decodeOnce(r.Context(), fromProtocol); err != nil {
+			return "", false, err
+		}
 	default:
 		return "", false, nil
 	}
@@ -82,8 +85,9 @@ func manyHeaders(n int) error {
 // token follow.
 const subprotocolPrefix = "base64url.bearer.authorization."
 
-func subprotocolToken(lines []string) (token string, ok bool, err error) {
-	found, others := "", 0
+// encodedToken returns the token in the subprotocols as it is written.
+func encodedToken(lines []string) (found string, ok bool, err error) {
+	others := 0
 	for protocol := range subprotocols(lines) {
 		switch rest, isToken := strings.CutPrefix(protocol, subprotocolPrefix); {
 		case !isToken:
@@ -102,11 +106,55 @@ func subprotocolToken(lines []string) (token string, ok bool, err error) {
 		// The server must answer with one of the subprotocols, but not with the secret one.
 		return "", false, errors.New("websocket subprotocol with a bearer token needs a second subprotocol")
 	}
-	decoded, err := base64.RawURLEncoding.Strict().DecodeString(found)
-	if err != nil {
-		return "", false, errors.New("websocket subprotocol with a bearer token that is not unpadded base64url")
+	return found, true, nil
+}
+
+// decoded is a token of a subprotocol in its two forms.
+type decoded struct {
+	from, token string
+	err         error
+}
+
+type decodedKey struct{}
+
+// withDecoded returns a request that keeps the decoded token of its subprotocol, so that each of many
+// authenticators need not decode it again. Other requests are returned as they are.
+func withDecoded(r *http.Request) *http.Request {
+	from, ok, err := encodedToken(r.Header["Sec-Websocket-Protocol"])
+	if !ok || err != nil {
+		return r
 	}
-	return string(decoded), true, nil
+	token, err := decodeToken(from)
+	return r.WithContext(context.WithValue(r.Context(), decodedKey{}, &decoded{from, token, err}))
+}
+
+// decodeOnce returns the token in a subprotocol.
+func decodeOnce(ctx context.Context, from string) (string, error) {
+	if d, ok := ctx.Value(decodedKey{}).(*decoded); ok && d.from == from {
+		return d.token, d.err
+	}
+	return decodeToken(from)
+}
+
+func decodeToken(from string) (string, error) {
+	const piece = 1 << 10 // a multiple of 4
+	encoding := base64.RawURLEncoding.Strict()
+	if encoding.DecodedLen(len(from)) > MaxTokenBytes {
+		return "", fmt.Errorf("bearer token is longer than %d bytes", MaxTokenBytes)
+	}
+	var out strings.Builder
+	out.Grow(encoding.DecodedLen(len(from)))
+	for from != "" {
+		var in, text [piece]byte
+		n := copy(in[:], from)
+		got, err := encoding.Decode(text[:], in[:n])
+		if err != nil {
+			return "", errors.New("websocket subprotocol with a bearer token that is not unpadded base64url")
+		}
+		out.Write(text[:got])
+		from = from[n:]
+	}
+	return out.String(), nil
 }
 
 // subprotocols yields the names in the lines of a Sec-WebSocket-Protocol header.

@@ -16,6 +16,7 @@ type Follower struct {
 	names  []string
 	read   func() error
 	failed func(error)
+	now    func() time.Time // for tests
 
 	mu       sync.Mutex
 	seen     []fs.FileInfo // what the files looked like when they were read
@@ -26,27 +27,33 @@ type Follower struct {
 // happen in [Follower.Look]. If one fails, the files are read again at the next look, and failed is
 // told.
 func Follow(read func() error, failed func(error), names ...string) (*Follower, error) {
-	f := &Follower{names: names, read: read, failed: failed}
+	f := &Follower{names: names, read: read, failed: failed, now: time.Now}
 	f.lastLook = time.Now()
 	return f, f.reread()
 }
 
 // Look reads the files that look different, unless it looked a moment ago. A link that points to
 // another file is a change, even if the other file is as large and as old. It does not wait while
-// another call reads: what was read before counts until that is done.
+// another call reads: what was read before counts until that is done. A file that was written a moment
+// ago, and did not replace another one, may be half of what it will be: the next look reads it.
 func (f *Follower) Look() {
 	if !f.mu.TryLock() {
 		return
 	}
 	defer f.mu.Unlock()
-	now := time.Now()
+	now := f.now()
 	if now.Sub(f.lastLook) < lookEvery {
 		return
 	}
-	f.lastLook = now
-	if seen, err := look(f.names); err == nil && same(f.seen, seen) {
+	seen, err := look(f.names)
+	switch {
+	case err == nil && f.settling(seen, now):
+		return // the next one looks again
+	case err == nil && same(f.seen, seen):
+		f.lastLook = now
 		return
 	}
+	f.lastLook = now
 	if err := f.reread(); err != nil {
 		f.seen = nil // read them at the next look, even if they look as before by then
 		f.failed(err)
@@ -64,6 +71,21 @@ func (f *Follower) reread() error {
 	}
 	f.seen = seen
 	return nil
+}
+
+// settles is how long a file that is written in place has to rest before it is read.
+const settles = 100 * time.Millisecond
+
+// settling reports whether a file has been changed in place a moment ago, so that it may be the first
+// part of what it is going to be. A file that has taken the place of another one is whole.
+func (f *Follower) settling(seen []fs.FileInfo, now time.Time) bool {
+	for i, info := range seen {
+		replaced := len(f.seen) == len(seen) && !os.SameFile(f.seen[i], info)
+		if age := now.Sub(info.ModTime()); !replaced && age >= 0 && age < settles && !same(f.seen, seen) {
+			return true
+		}
+	}
+	return false
 }
 
 func look(names []string) ([]fs.FileInfo, error) {

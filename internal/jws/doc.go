@@ -1,5 +1,5 @@
 // Package jws verifies signed tokens in their compact form and reads sets of keys. It is the only
-// importer of go-jose.
+// importer of go-jose, which reads keys and signs.
 //
 // A caller names the algorithms that it accepts. None of them is symmetric, so that a public key
 // never serves as a secret. Everything in the header of a token but alg and kid is ignored: a token

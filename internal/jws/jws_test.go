@@ -56,12 +56,32 @@ func TestVerify(t *testing.T) {
 	require.ErrorIs(t, err, jws.ErrSignature)
 	for _, bad := range []string{
 		"", ".", "..", "a.b", parts[0] + "." + parts[1], parts[0] + "." + parts[1] + ".", token + ".", token + ".x.y", "." + parts[1] + "." + parts[2],
+		parts[0] + "." + parts[1] + "." + parts[2][:10] + "\n" + parts[2][10:], parts[0] + "." + parts[1] + "\r." + parts[2],
+		parts[0] + "." + parts[1] + "." + strings.Repeat("A", 1400), parts[0] + "." + parts[1] + "." + parts[2] + "=",
 		parts[0] + ".." + parts[2], strings.Repeat(".", 900<<10), strings.Repeat("=", 900<<10), "{" + token + "}",
 		rsa.Sign([]byte(strings.Repeat("[", 100_000)), claims), rsa.Sign([]byte(`{"alg":"RS256","alg":"RS256"}`), claims),
 		rsa.Sign([]byte(`{"alg":"RS256","pad":"`+strings.Repeat("x", 10_000)+`"}`), claims), rsa.Sign([]byte(`[]`), claims),
 	} {
 		_, err := jws.Verify(bad, set, both)
 		require.ErrorIs(t, err, jws.ErrMalformed, "%.40s", bad)
+	}
+}
+
+// J2: a curve has one algorithm, and the signatures of a key one length.
+func TestJ2_ACurveHasOneAlgorithm(t *testing.T) {
+	ec := issuer.ECDSA(t, "e")
+	set, all := keys(t, ec), []string{"ES256", "ES384", "ES512"}
+	for _, alg := range all[1:] {
+		_, err := jws.Verify(ec.Sign(map[string]any{"alg": alg, "kid": "e"}, map[string]any{}), set, all)
+		require.ErrorIs(t, err, jws.ErrUnknown, alg)
+	}
+	token := ec.Token(map[string]any{})
+	end := strings.LastIndexByte(token, '.') + 1
+	signature, err := base64.RawURLEncoding.DecodeString(token[end:])
+	require.NoError(t, err)
+	for _, bad := range [][]byte{append([]byte{0}, signature...), append(signature, 0), signature[:32], make([]byte, 64), append([]byte{0}, append(signature[:32], append([]byte{0}, signature[32:]...)...)...)} {
+		_, err := jws.Verify(token[:end]+base64.RawURLEncoding.EncodeToString(bad), set, all)
+		require.ErrorIs(t, err, jws.ErrSignature)
 	}
 }
 

@@ -93,7 +93,8 @@ func (k Key) can(algorithm string) bool {
 	case *rsa.PublicKey:
 		return algorithm[:2] == "RS" || algorithm[:2] == "PS"
 	case *ecdsa.PublicKey:
-		return algorithm[:2] == "ES"
+		name, _ := AlgorithmOf(k.Public) // each curve has one
+		return algorithm == name
 	}
 	return false
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/cryptosigner"
@@ -144,10 +145,10 @@ func Parts(token string) (algorithm, keyID string, payload []byte, err error) {
 	if err != nil {
 		return "", "", nil, err
 	}
-	if payload, ok := payloadOf(token); ok {
-		return h.Algorithm, h.KeyID, payload, nil
+	if payload, err = payloadOf(token[:strings.LastIndexByte(token, '.')]); err != nil {
+		return "", "", nil, err
 	}
-	return "", "", nil, ErrMalformed
+	return h.Algorithm, h.KeyID, payload, nil
 }
 
 // Asymmetric reports whether an algorithm is one that signs with RSA or ECDSA.
