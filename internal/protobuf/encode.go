@@ -120,11 +120,18 @@ func (e *encoder) members(m *message, base int) error {
 	}
 	next := 0
 	for first := true; ; first = false {
-		name, more, err := e.name(first)
+		more, err := e.separator('}', first)
 		if err != nil || !more {
 			return err
 		}
-		p, known := m.member(name, &next)
+		p, known := e.expected(m, &next)
+		if !known {
+			name, err := e.name()
+			if err != nil {
+				return err
+			}
+			p, known = m.member(name, &next)
+		}
 		if !known || e.peek() == 'n' {
 			if _, err := e.raw(); err != nil {
 				return err

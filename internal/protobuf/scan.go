@@ -79,17 +79,29 @@ func (s *scanner) separator(closing byte, first bool) (more bool, err error) {
 	return true, nil
 }
 
-// name returns the name of the next member without resolving escapes. Names of fields do not
-// contain any.
-func (s *scanner) name(first bool) (name []byte, more bool, err error) {
-	if more, err = s.separator('}', first); !more || err != nil {
-		return nil, false, err
+// expected skips the name of the next member and its colon, if it is one of those that can follow in
+// the text of a stored object. next is the same as that of [message.member].
+func (s *scanner) expected(m *message, next *int) (p place, found bool) {
+	rest := s.data[s.pos:]
+	for i := *next; i < len(m.sorted); i++ {
+		if want := m.sorted[i].field.member; len(rest) >= len(want) && string(rest[:len(want)]) == want {
+			s.pos += len(want)
+			s.blanks()
+			*next = i + 1
+			return m.sorted[i].place, true
+		}
 	}
+	return place{}, false
+}
+
+// name skips the name of a member and its colon. It returns the name without resolving escapes. Names
+// of fields do not contain any.
+func (s *scanner) name() (name []byte, err error) {
 	raw, err := s.quoted()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return raw[1 : len(raw)-1], true, s.colon()
+	return raw[1 : len(raw)-1], s.colon()
 }
 
 func (s *scanner) colon() error {
