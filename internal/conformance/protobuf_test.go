@@ -206,6 +206,44 @@ func TestWATCH_35_ProtobufFrames(t *testing.T) {
 	})
 }
 
+// Frames are made once for all who ask for the same. Nobody gets what was made for another form, another
+// selector or another type of event.
+func TestWATCH_35_ManyWatchersInEveryForm(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		type pair struct {
+			next     func() (kind string, document []byte)
+			plain    *stream
+			metadata bool
+		}
+		var pairs []pair
+		for _, selector := range []string{"", "&labelSelector=x%3Dy"} {
+			path := leasePath + "?watch=1&resourceVersion=" + s.now() + selector
+			for range 2 {
+				as := ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+				pairs = append(pairs, pair{s.frames(path, typed), s.watch(path), false},
+					pair{s.frames(path, asProtobuf+as), s.watch(path, "Accept", "application/json"+as), true})
+			}
+		}
+		s.create(leasePath, `{"metadata":{"name":"a","labels":{"x":"y"}},"spec":{"holderIdentity":"me"}}`)
+		s.patch(leasePath+"/a", `{"spec":{"holderIdentity":"you"}}`)
+		s.patch(leasePath+"/a", `{"metadata":{"labels":{"x":"z"}}}`) // leaves the selector
+		s.patch(leasePath+"/a", `{"metadata":{"labels":{"x":"y"}}}`) // and comes back
+		s.delete(leasePath + "/a")
+		for i, p := range pairs {
+			for event := range 5 {
+				kind, document := p.next()
+				want := p.plain.next()
+				require.Equal(t, want.kind, kind, "pair %d, event %d", i, event)
+				if p.metadata {
+					require.Equal(t, want.object, decodedMessage[meta.PartialObjectMetadata](t, document), "pair %d, event %d", i, event)
+				} else {
+					require.Equal(t, want.object, decodedMessage[kinds.Lease](t, document), "pair %d, event %d", i, event)
+				}
+			}
+		}
+	})
+}
+
 func TestWATCH_35_ERRORInProtobuf(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		for _, accept := range []string{asProtobuf, asProtobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {

@@ -30,7 +30,7 @@ const (
 	PackedMessages                 // the same, as a part of a compressed body
 )
 
-// encodingBudget is how many bytes the cache of an engine may take.
+// encodingBudget is how many bytes the cache of an engine may take, with recentBudget.
 const encodingBudget = 16 << 20
 
 // heldBudget is how many bytes all lists of an engine may hold at once until they are sent, beside what
@@ -110,11 +110,12 @@ type encodings struct {
 	budget int
 	seed   maphash.Seed
 	held   atomic.Int64 // bytes reserved by Hold
+	recent recent       // frames of events
 
 	mu     sync.Mutex
 	bytes  int
 	kept   map[encodingKey]*lru.Element
-	recent lru.List // of *cachedEncoding, the most recently used first
+	latest lru.List // of *cachedEncoding, the most recently used first
 
 	// asked holds hashes of what was asked for lately and is not cached, the latest of each group
 	// first. The low bits of a hash name its group. The table forgets, and may take one key for
@@ -130,7 +131,7 @@ const (
 )
 
 func newEncodings() *encodings {
-	return &encodings{budget: encodingBudget, seed: maphash.MakeSeed(), kept: map[encodingKey]*lru.Element{}}
+	return &encodings{budget: encodingBudget - recentBudget, seed: maphash.MakeSeed(), kept: map[encodingKey]*lru.Element{}}
 }
 
 func (s *scope) key(e *watch.Entry, encoding Encoding) encodingKey {
@@ -168,7 +169,7 @@ func (s *encodings) find(key encodingKey) (value encoded, ok, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if el, ok := s.kept[key]; ok {
-		s.recent.MoveToFront(el)
+		s.latest.MoveToFront(el)
 		return cached(el).value, true, false
 	}
 	if s.asked == nil {
@@ -191,11 +192,11 @@ func (s *encodings) keep(k *cachedEncoding) {
 	if _, ok := s.kept[k.key]; ok || k.size > s.budget {
 		return
 	}
-	s.kept[k.key] = s.recent.PushFront(k)
+	s.kept[k.key] = s.latest.PushFront(k)
 	s.bytes += k.size
 	for s.bytes > s.budget {
-		old := cached(s.recent.Back())
-		s.recent.Remove(s.recent.Back())
+		old := cached(s.latest.Back())
+		s.latest.Remove(s.latest.Back())
 		delete(s.kept, old.key)
 		s.bytes -= old.size
 	}

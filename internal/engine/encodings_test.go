@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -120,4 +121,57 @@ func TestVER_15_ConvertedObjectsAreKeptAsShapes(t *testing.T) {
 	require.Equal(t, 1, now.Entries)
 	require.Greater(t, now.Bytes, entries[1].Size())
 	require.Equal(t, oldResource.Resource, olds.Resource.Plural)
+}
+
+// A client that asks again and again for every shape of everything, in lists, gets and watches, makes
+// the engine keep no more than its budgets.
+func TestREAD_02_EveryShapeOfEverythingStaysWithinTheBudgets(t *testing.T) {
+	e, served, olds := twoKinds(t)
+	filler := bytes.Repeat([]byte{'x'}, 300<<10)
+	entries := make([]*watch.Entry, 4_000)
+	for i := range entries {
+		entries[i] = watch.NewEntry(fmt.Sprint("/", i), storage.Revision(1+i), watch.Body{}, watch.Facts{})
+	}
+	encodings := []engine.Encoding{
+		engine.Packed, engine.Message, engine.PackedMessage, engine.Rows, engine.PackedRows, engine.PackedSegment,
+		engine.SegmentObjects, engine.Messages, engine.PackedMessages,
+	}
+	const total = 16 << 20
+	rnd := rand.New(rand.NewPCG(3, 4))
+	held, refused := 0, 0
+	for range 2 { // what is asked for twice is kept
+		for at := 0; at+128 <= len(entries); at += 64 {
+			for i, encoding := range encodings {
+				s, about, size := served, fmt.Sprint("columns of ", i%3), 1+rnd.IntN(len(filler))
+				if at%128 == 0 {
+					s = olds
+				}
+				build := func() ([]byte, error) { return filler[:size], nil }
+				_, err := s.Segment(entries[at:at+128], encoding, about, build)
+				require.NoError(t, err)
+				_, err = s.Encoding(entries[at+i], encoding, build)
+				require.NoError(t, err)
+				event := &watch.Event{Type: meta.Modified, Entry: entries[at+i], Revision: entries[at+i].Revision()}
+				_, err = s.Recent(event, about, build)
+				require.NoError(t, err)
+				if s.Hold(size) { // a list that is not sent yet, by a client that does not read
+					held += size
+				} else {
+					refused++
+				}
+			}
+			frames, _ := e.RecentBytes()
+			require.LessOrEqual(t, e.EncodingStatistics().Bytes+frames, total)
+			require.LessOrEqual(t, held, 2*total)
+		}
+	}
+	now := e.EncodingStatistics()
+	frames, budget := e.RecentBytes()
+	require.Equal(t, total, now.Budget+budget)
+	require.Greater(t, now.Bytes, now.Budget*9/10, "there was more to keep than fits")
+	require.Positive(t, frames)
+	require.Positive(t, refused, "and more to hold")
+	served.LetGo(held)
+	require.True(t, olds.Hold(2*total), "what was let go is there for others")
+	olds.LetGo(2 * total)
 }

@@ -75,7 +75,7 @@ func backends(t *testing.T, test func(t *testing.T, b storage.Backend)) {
 }
 
 // start runs an engine with the given kinds until the test ends.
-func start(t *testing.T, b storage.Backend, change func(*engine.Config), definitions ...registry.Definition) *engine.Engine {
+func start(t testing.TB, b storage.Backend, change func(*engine.Config), definitions ...registry.Definition) *engine.Engine {
 	t.Helper()
 	cfg := engine.Config{Store: storage.New(b)}
 	if change != nil {

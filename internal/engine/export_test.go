@@ -17,3 +17,14 @@ func (e *Engine) EncodingStatistics() EncodingStatistics {
 	defer e.encodings.mu.Unlock()
 	return EncodingStatistics{Entries: len(e.encodings.kept), Bytes: e.encodings.bytes, Budget: e.encodings.budget}
 }
+
+// RecentBytes returns how much memory the frames of events hold, and how much they may.
+func (e *Engine) RecentBytes() (now, budget int) {
+	sum := int64(0)
+	if slots := e.encodings.recent.slots.Load(); slots != nil {
+		for i := range slots {
+			sum += slots[i].Load().size()
+		}
+	}
+	return int(max(sum, e.encodings.recent.bytes.Load())), recentBudget
+}

@@ -71,6 +71,9 @@ type decoder struct {
 	pairs  []pairing // a stack of the entries of each map being written
 }
 
+// none is the index of an absent value.
+const none int32 = -1
+
 // A value is one value on the wire. A malicious message can contain very many of them, so it is
 // small.
 type value struct {

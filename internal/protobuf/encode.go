@@ -24,244 +24,345 @@ func (d *Descriptor) AppendMessage(dst, object []byte) ([]byte, error) {
 	if !ok {
 		e = new(encoder)
 	}
-	start := len(dst)
-	out, err := e.object(dst, object, d.root)
-	if err != nil {
-		out, err = dst[:start], e.located(err)
+	own := e.out
+	e.data, e.outer = object, dst
+	out, err := dst, e.object(d.root)
+	if err == nil {
+		own, out = e.out, e.outer
+	} else {
+		err = e.located(err) // out and outer may be exchanged
 	}
-	e.release(d)
+	if e.release(own); cap(e.out) <= maxPooledBytes && cap(e.spans) <= maxPooledSpans && cap(e.entries) <= maxPooledEntries {
+		d.encoders.Put(e)
+	}
 	return out, err
 }
 
-// encoder encodes one object in two passes. The first pass scans the JSON, which is sorted by name.
-// The second writes the message, which is sorted by number.
+// encoder encodes one object in one pass over its JSON. Members are sorted by name, and fields by
+// number. So the fields of a message are first written in the order of the text, to out, and then
+// copied to outer in their own order. A message within it does the same with out and outer exchanged:
+// both are stacks, and what a message writes to out lies above what its parent wrote to outer. After
+// an error out and outer may stay exchanged, and neither is used.
 type encoder struct {
 	scanner
-	slots   []int32 // a stack of the members' nodes, for each message being written
-	entries []entry // a stack of the entries of each map being written
+	out, outer []byte
+	spans      []span  // a stack of the members of each message that is being read, by slot
+	entries    []entry // a stack of the entries of each map that is being read
 }
 
+// span is where the fields of a member are. after is the position of their end plus one, and zero if
+// the member is absent.
+type span struct{ start, after int }
+
 type entry struct {
-	key   []byte
-	value int32 // node of the value
+	key        []byte
+	start, end int
 }
 
 // Limits on the memory that a pooled encoder retains, so that one huge object does not pin its
 // memory forever.
 const (
-	maxPooledNodes   = 16 << 10
+	maxPooledBytes   = 64 << 10
+	maxPooledSpans   = 4 << 10
 	maxPooledEntries = 1 << 10
 )
 
-func (e *encoder) release(d *Descriptor) {
-	if cap(e.nodes) > maxPooledNodes || cap(e.entries) > maxPooledEntries {
-		return
-	}
+// release prepares the encoder for another object. own is the buffer it began with.
+func (e *encoder) release(own []byte) {
 	clear(e.entries[:cap(e.entries)])
 	clear(e.steps[:cap(e.steps)])
-	e.scanner = scanner{trace: trace{e.steps[:0]}, nodes: e.nodes[:0]}
-	e.slots, e.entries = e.slots[:0], e.entries[:0]
-	d.encoders.Put(e)
+	*e = encoder{scanner: scanner{trace: trace{e.steps[:0]}}, out: own[:0], spans: e.spans[:0], entries: e.entries[:0]}
 }
 
-func (e *encoder) object(dst, object []byte, m *message) ([]byte, error) {
-	if len(object) > math.MaxInt32 {
-		return dst, fail("the object is too long")
+// object appends the message of the whole text to outer.
+func (e *encoder) object(m *message) error {
+	if len(e.data) > math.MaxInt32 {
+		return fail("the object is too long")
 	}
-	if err := e.scan(object, m); err != nil {
-		return dst, err
+	e.blanks()
+	base, from := len(e.spans), len(e.out)
+	if err := e.members(m, base); err != nil {
+		return err
 	}
-	return e.message(dst, 0, m)
+	e.blanks()
+	if e.pos < len(e.data) {
+		return e.damaged()
+	}
+	e.fields(m, base)
+	e.spans, e.out = e.spans[:base], e.out[:from]
+	return nil
 }
 
-// none is the node of an absent member.
-const none int32 = -1
-
-// message writes the fields of the message at a node.
-func (e *encoder) message(dst []byte, n int32, m *message) ([]byte, error) {
-	base := len(e.slots)
-	for range m.slots {
-		e.slots = append(e.slots, none)
+// message appends the message of an object to out, with its length.
+func (e *encoder) message(m *message) error {
+	e.out, e.outer = e.outer, e.out
+	base, from := len(e.spans), len(e.out)
+	if err := e.members(m, base); err != nil {
+		return err
 	}
-	for child := n + 1; child < e.nodes[n].next; child = e.nodes[child].next {
-		e.slots[base+int(e.nodes[child].slot)] = child
-	}
-	dst, err := e.fields(dst, m, base)
-	e.slots = e.slots[:base]
-	return dst, err
+	expected := len(e.out) - from
+	var body int
+	e.outer, body = reserve(e.outer, expected)
+	e.fields(m, base)
+	e.outer = settle(e.outer, body, expected)
+	e.spans, e.out = e.spans[:base], e.out[:from]
+	e.out, e.outer = e.outer, e.out
+	return nil
 }
 
-// fields writes the fields of a message whose members are in slots from base on.
-func (e *encoder) fields(dst []byte, m *message, base int) (_ []byte, err error) {
+// members writes the fields of an object to out as they come, and notes their places in spans from
+// base on. If a member is repeated, the last one counts.
+func (e *encoder) members(m *message, base int) error {
+	e.spans = slices.Grow(e.spans, int(m.slots))[:base+int(m.slots)]
+	clear(e.spans[base:])
+	if err := e.open('{'); err != nil {
+		return err
+	}
+	next := 0
+	for first := true; ; first = false {
+		more, err := e.separator('}', first)
+		if err != nil || !more {
+			return err
+		}
+		p, known := e.expected(m, &next)
+		if !known {
+			name, err := e.name()
+			if err != nil {
+				return err
+			}
+			p, known = m.member(name, &next)
+		}
+		if !known || e.peek() == 'n' {
+			if _, err := e.raw(); err != nil {
+				return err
+			}
+			continue
+		}
+		start := len(e.out)
+		if err := e.member(p.field); err != nil {
+			return e.at(err, json.Name(p.field.name))
+		}
+		e.spans[base+int(p.slot)] = span{start, len(e.out) + 1}
+	}
+}
+
+// member writes the fields of a member.
+func (e *encoder) member(f *field) error {
+	switch f.cardinality {
+	case list:
+		return e.items(f.key, f.shape)
+	case mapping:
+		return e.mapping(f)
+	}
+	e.out = append(e.out, f.key...)
+	return e.value(f.shape)
+}
+
+// fields copies the fields of a message from out to outer, in their order. Their places are in spans
+// from base on.
+func (e *encoder) fields(m *message, base int) {
 	for i := range m.fields {
 		f := &m.fields[i]
 		at := base + int(f.slot)
 		switch {
 		case f.hidden:
-			dst = append(dst, f.absent...)
+			e.outer = append(e.outer, f.absent...)
 		case f.inline:
-			dst, err = e.inlined(dst, f, at)
-		case e.slots[at] == none:
-			dst = append(dst, f.absent...)
+			e.inlined(f, at)
+		case e.spans[at].after == 0:
+			e.outer = append(e.outer, f.absent...)
 		default:
-			if dst, err = e.field(dst, e.slots[at], f); err != nil {
-				err = e.at(err, json.Name(f.name))
-			}
-		}
-		if err != nil {
-			return dst, err
+			e.outer = append(e.outer, e.out[e.spans[at].start:e.spans[at].after-1]...)
 		}
 	}
-	return dst, nil
 }
 
-// inlined writes the message of an embedded struct whose members are in slots from base on.
-func (e *encoder) inlined(dst []byte, f *field, base int) ([]byte, error) {
+// inlined copies the message of an embedded struct whose members are in spans from base on.
+func (e *encoder) inlined(f *field, base int) {
 	m := f.shape.message
-	if !slices.ContainsFunc(e.slots[base:base+int(m.slots)], func(n int32) bool { return n != none }) {
-		return append(dst, f.absent...), nil
+	if !slices.ContainsFunc(e.spans[base:base+int(m.slots)], func(s span) bool { return s.after > 0 }) {
+		e.outer = append(e.outer, f.absent...)
+		return
 	}
-	dst, body := reserve(append(dst, f.key...), 0)
-	dst, err := e.fields(dst, m, base)
-	return settle(dst, body, 0), err
-}
-
-func (e *encoder) field(dst []byte, n int32, f *field) ([]byte, error) {
-	switch f.cardinality {
-	case list:
-		return e.items(dst, n, f.key, f.shape)
-	case mapping:
-		return e.mapping(dst, n, f)
-	}
-	return e.value(append(dst, f.key...), n, f.shape)
+	var body int
+	e.outer, body = reserve(append(e.outer, f.key...), 0)
+	e.fields(m, base)
+	e.outer = settle(e.outer, body, 0)
 }
 
 // items writes each item of an array as a separate field.
-func (e *encoder) items(dst []byte, n int32, key []byte, s *shape) (_ []byte, err error) {
-	i := 0
-	for child := n + 1; child < e.nodes[n].next; child = e.nodes[child].next {
-		if dst, err = e.value(append(dst, key...), child, s); err != nil {
-			return dst, e.at(err, json.Item(i))
-		}
-		i++
+func (e *encoder) items(key []byte, s *shape) error {
+	if err := e.open('['); err != nil {
+		return err
 	}
-	return dst, nil
+	for i := 0; ; i++ {
+		more, err := e.separator(']', i == 0)
+		if err != nil || !more {
+			return err
+		}
+		e.out = append(e.out, key...)
+		if err := e.value(s); err != nil {
+			return e.at(err, json.Item(i))
+		}
+	}
 }
 
 // mapping writes the entries of a map, sorted by key.
-func (e *encoder) mapping(dst []byte, n int32, f *field) (_ []byte, err error) {
-	base, sorted := len(e.entries), true
-	for name := n + 1; name < e.nodes[n].next; name = e.nodes[name+1].next {
-		key, err := e.text(name)
+func (e *encoder) mapping(f *field) error {
+	if err := e.open('{'); err != nil {
+		return err
+	}
+	base, from, sorted := len(e.entries), len(e.out), true
+	for first := true; ; first = false {
+		more, err := e.separator('}', first)
 		if err != nil {
-			return dst, err
+			return err
+		}
+		if !more {
+			break
+		}
+		key, err := e.key()
+		if err != nil {
+			return err
 		}
 		if last := len(e.entries) - 1; last >= base && bytes.Compare(e.entries[last].key, key) > 0 {
 			sorted = false
 		}
-		e.entries = append(e.entries, entry{key, name + 1})
+		start := len(e.out)
+		if err := e.entry(f, key); err != nil {
+			return e.at(err, json.Name(string(key)))
+		}
+		e.entries = append(e.entries, entry{key, start, len(e.out)})
 	}
 	if !sorted {
-		slices.SortStableFunc(e.entries[base:], func(a, b entry) int { return bytes.Compare(a.key, b.key) })
-	}
-	for i := base; i < len(e.entries); i++ {
-		if dst, err = e.entry(append(dst, f.key...), e.entries[i], f.shape); err != nil {
-			return dst, e.at(err, json.Name(string(e.entries[i].key)))
-		}
+		e.sort(base, from)
 	}
 	e.entries = e.entries[:base]
-	return dst, nil
+	return nil
 }
 
-func (e *encoder) entry(dst []byte, x entry, s *shape) (_ []byte, err error) {
-	expected := len(x.key) + e.size(x.value)
-	dst, body := reserve(dst, expected)
-	dst = protowire.AppendBytes(protowire.AppendKey(dst, numberKey, protowire.Bytes), x.key)
-	if s.kind != kindBytes || e.first(x.value) != 'n' { // only bytes distinguish null from empty
-		dst, err = e.value(protowire.AppendKey(dst, numberValue, s.wire()), x.value, s)
-	}
-	return settle(dst, body, expected), err
-}
-
-// first returns the first byte of a node's text, which determines its JSON type.
-func (e *encoder) first(n int32) byte { return e.data[e.nodes[n].start] }
-
-func (e *encoder) size(n int32) int { return int(e.nodes[n].end - e.nodes[n].start) }
-
-// raw returns the text of a node.
-func (e *encoder) raw(n int32) []byte { return e.data[e.nodes[n].start:e.nodes[n].end] }
-
-// text returns the content of a string.
-func (e *encoder) text(n int32) ([]byte, error) {
-	raw := e.raw(n)
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1], nil
-	}
-	text, err := json.DecodeTree(raw, json.TreeOptions{})
+// key skips the key of an entry, and the colon, and returns the key's content.
+func (e *encoder) key() ([]byte, error) {
+	raw, err := e.quoted()
 	if err != nil {
-		return nil, fail("the text has an invalid escape")
+		return nil, err
 	}
-	s, _ := text.(string)
-	return []byte(s), nil
+	if err := e.colon(); err != nil {
+		return nil, err
+	}
+	return unquoted(raw)
+}
+
+// sort sorts the entries from base on, which are in out from a position on.
+func (e *encoder) sort(base, from int) {
+	slices.SortStableFunc(e.entries[base:], func(a, b entry) int { return bytes.Compare(a.key, b.key) })
+	unsorted := bytes.Clone(e.out[from:])
+	e.out = e.out[:from]
+	for _, x := range e.entries[base:] {
+		e.out = append(e.out, unsorted[x.start-from:x.end-from]...)
+	}
+}
+
+// entry writes an entry of a map, whose value comes next.
+func (e *encoder) entry(f *field, key []byte) error {
+	e.out = append(e.out, f.key...)
+	s := f.shape
+	if s.kind == kindText && e.peek() == '"' { // the common case, in which the size is known
+		text, err := e.text()
+		if err != nil {
+			return err
+		}
+		size := 2 + protowire.SizeVarint(uint64(len(key))) + len(key) + protowire.SizeVarint(uint64(len(text))) + len(text)
+		e.out = protowire.AppendVarint(e.out, uint64(size))
+		e.out = protowire.AppendBytes(protowire.AppendKey(e.out, numberKey, protowire.Bytes), key)
+		e.out = protowire.AppendBytes(protowire.AppendKey(e.out, numberValue, protowire.Bytes), text)
+		return nil
+	}
+	var body int
+	e.out, body = reserve(e.out, len(key))
+	e.out = protowire.AppendBytes(protowire.AppendKey(e.out, numberKey, protowire.Bytes), key)
+	var err error
+	if s.kind == kindBytes && e.peek() == 'n' { // only bytes distinguish null from empty
+		_, err = e.raw()
+	} else {
+		e.out = protowire.AppendKey(e.out, numberValue, s.wire())
+		err = e.value(s)
+	}
+	if err != nil {
+		return err
+	}
+	e.out = settle(e.out, body, len(key))
+	return nil
 }
 
 // value writes a value, including its length prefix if it has one.
-func (e *encoder) value(dst []byte, n int32, s *shape) ([]byte, error) {
-	if e.first(n) == 'n' {
-		return append(dst, s.zero...), nil
+func (e *encoder) value(s *shape) error {
+	if e.peek() == 'n' {
+		e.out = append(e.out, s.zero...)
+		_, err := e.raw()
+		return err
 	}
 	switch s.kind {
+	case kindMessage:
+		return e.message(s.message)
 	case kindText:
-		text, err := e.text(n)
-		return protowire.AppendBytes(dst, text), err
+		text, err := e.text()
+		e.out = protowire.AppendBytes(e.out, text)
+		return err
 	case kindBool:
-		return append(dst, boolByte(e.first(n) == 't')), nil
-	case kindInteger, kindUnsigned, kindFloat:
-		return e.number(dst, n, s)
-	case kindBytes:
-		return e.bytes(dst, n)
-	case kindRaw:
-		return appendWrapped(dst, e.raw(n)), nil
-	case kindQuantity:
-		if e.first(n) != '"' {
-			return appendWrapped(dst, e.raw(n)), nil
+		c := e.peek()
+		if c != 't' && c != 'f' {
+			return e.mismatch('t')
 		}
-		text, err := e.text(n)
-		return appendWrapped(dst, text), err
+		e.out = append(e.out, boolByte(c == 't'))
+		_, err := e.raw()
+		return err
+	case kindInteger, kindUnsigned, kindFloat:
+		return e.numeral(s)
+	case kindBytes:
+		return e.bytes()
+	case kindRaw:
+		raw, err := e.raw()
+		e.out = appendWrapped(e.out, raw)
+		return err
+	case kindQuantity:
+		return e.quantity()
 	case kindTime, kindMicroTime, kindDuration:
-		return e.time(dst, n, s.kind)
+		return e.time(s.kind)
 	case kindIntOrString:
-		return e.intOrString(dst, n)
+		return e.intOrString()
 	}
-	expected := e.size(n)
-	dst, body := reserve(dst, expected)
-	dst, err := e.body(dst, n, s)
-	return settle(dst, body, expected), err
+	var body int
+	e.out, body = reserve(e.out, 0)
+	if err := e.alternative(s); err != nil {
+		return err
+	}
+	e.out = settle(e.out, body, 0)
+	return nil
 }
 
-// body writes the message of a value.
-func (e *encoder) body(dst []byte, n int32, s *shape) ([]byte, error) {
-	switch s.kind {
-	case kindList:
-		return e.items(dst, n, protowire.AppendKey(nil, numberRaw, s.items.wire()), s.items)
-	case kindOrBool:
-		dst = append(protowire.AppendKey(dst, numberAllows, protowire.Varint), boolByte(e.first(n) != 'f'))
-		if e.first(n) != '{' {
-			return dst, nil
-		}
-		dst = protowire.AppendKey(dst, numberBoolSchema, protowire.Bytes)
-	case kindOrList:
-		if e.first(n) == '[' {
-			return e.items(dst, n, protowire.AppendKey(nil, numberItems, s.items.wire()), s.items)
-		}
-		dst = protowire.AppendKey(dst, numberSchema, protowire.Bytes)
+// alternative writes the message of a list that has one, or of a value that is either an object or a
+// simpler type.
+func (e *encoder) alternative(s *shape) error {
+	c := e.peek()
+	switch {
+	case s.kind == kindList:
+		return e.items(protowire.AppendKey(nil, numberRaw, s.items.wire()), s.items)
+	case s.kind == kindOrBool && (c == 't' || c == 'f'):
+		e.out = append(protowire.AppendKey(e.out, numberAllows, protowire.Varint), boolByte(c == 't'))
+		_, err := e.raw()
+		return err
+	case s.kind == kindOrList && c == '[':
+		return e.items(protowire.AppendKey(nil, numberItems, s.items.wire()), s.items)
+	case c != '{':
+		return fail("must be an object or one of its alternatives")
+	case s.kind == kindOrBool:
+		e.out = append(protowire.AppendKey(e.out, numberAllows, protowire.Varint), 1)
+		e.out = protowire.AppendKey(e.out, numberBoolSchema, protowire.Bytes)
 	default:
-		return e.message(dst, n, s.message)
+		e.out = protowire.AppendKey(e.out, numberSchema, protowire.Bytes)
 	}
-	expected := e.size(n)
-	dst, body := reserve(dst, expected)
-	dst, err := e.message(dst, n, s.message)
-	return settle(dst, body, expected), err
+	return e.message(s.message)
 }
 
 func boolByte(v bool) byte {
@@ -271,43 +372,52 @@ func boolByte(v bool) byte {
 	return 0
 }
 
-func (e *encoder) number(dst []byte, n int32, s *shape) ([]byte, error) {
-	text := string(e.raw(n))
+func (e *encoder) numeral(s *shape) error {
+	raw, err := e.number()
+	if err != nil {
+		return err
+	}
+	text := string(raw)
 	switch s.kind {
 	case kindInteger:
 		v, err := strconv.ParseInt(text, 10, s.bits)
 		if err != nil {
-			return dst, fail("must be an integer of %d bits", s.bits)
+			return fail("must be an integer of %d bits", s.bits)
 		}
-		return protowire.AppendVarint(dst, uint64(v)), nil
+		e.out = protowire.AppendVarint(e.out, uint64(v))
+		return nil
 	case kindUnsigned:
 		v, err := strconv.ParseUint(text, 10, s.bits)
 		if err != nil {
-			return dst, fail("must be an unsigned integer of %d bits", s.bits)
+			return fail("must be an unsigned integer of %d bits", s.bits)
 		}
-		return protowire.AppendVarint(dst, v), nil
+		e.out = protowire.AppendVarint(e.out, v)
+		return nil
 	}
 	v, err := strconv.ParseFloat(text, s.bits)
 	if err != nil {
-		return dst, fail("must be a number of %d bits", s.bits)
+		return fail("must be a number of %d bits", s.bits)
 	}
 	if s.bits == 32 {
-		return protowire.AppendFixed32(dst, math.Float32bits(float32(v))), nil
+		e.out = protowire.AppendFixed32(e.out, math.Float32bits(float32(v)))
+	} else {
+		e.out = protowire.AppendFixed64(e.out, math.Float64bits(v))
 	}
-	return protowire.AppendFixed64(dst, math.Float64bits(v)), nil
+	return nil
 }
 
-func (e *encoder) bytes(dst []byte, n int32) ([]byte, error) {
-	text, err := e.text(n)
+func (e *encoder) bytes() error {
+	text, err := e.text()
 	if err != nil {
-		return dst, err
+		return err
 	}
 	expected := base64.StdEncoding.DecodedLen(len(text))
-	dst, body := reserve(dst, expected)
+	dst, body := reserve(e.out, expected)
 	if dst, err = base64.StdEncoding.AppendDecode(dst, text); err != nil {
-		return dst, fail("must be base64")
+		return fail("must be base64")
 	}
-	return settle(dst, body, expected), nil
+	e.out = settle(dst, body, expected)
+	return nil
 }
 
 // appendWrapped appends a message whose only field is a string or bytes.
@@ -316,23 +426,49 @@ func appendWrapped(dst, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendKey(dst, numberRaw, protowire.Bytes), v)
 }
 
-func (e *encoder) intOrString(dst []byte, n int32) (_ []byte, err error) {
+// quantity writes a quantity, which JSON may have as a string or a number.
+func (e *encoder) quantity() (err error) {
+	var text []byte
+	switch c := e.peek(); {
+	case c == '"':
+		text, err = e.text()
+	case startsNumber(c):
+		text, err = e.raw()
+	default:
+		err = fail("must be a string or a number")
+	}
+	e.out = appendWrapped(e.out, text)
+	return err
+}
+
+func (e *encoder) intOrString() (err error) {
 	var number int64
 	var text []byte
-	isText := e.first(n) == '"'
-	if isText {
-		text, err = e.text(n)
-	} else if number, err = strconv.ParseInt(string(e.raw(n)), 10, 32); err != nil {
-		err = fail("must be an integer of 32 bits or a string")
+	isText := false
+	switch c := e.peek(); {
+	case c == '"':
+		isText = true
+		text, err = e.text()
+	case startsNumber(c):
+		var raw []byte
+		if raw, err = e.raw(); err != nil {
+			return err
+		}
+		if number, err = strconv.ParseInt(string(raw), 10, 32); err != nil {
+			return fail("must be an integer of 32 bits or a string")
+		}
+	default:
+		err = fail("must be a string or a number")
 	}
 	if err != nil {
-		return dst, err
+		return err
 	}
 	size := 4 + protowire.SizeVarint(uint64(number)) + protowire.SizeVarint(uint64(len(text))) + len(text)
-	dst = protowire.AppendVarint(dst, uint64(size))
-	dst = append(protowire.AppendKey(dst, numberChoice, protowire.Varint), boolByte(isText))
-	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberNumber, protowire.Varint), uint64(number))
-	return protowire.AppendBytes(protowire.AppendKey(dst, numberText, protowire.Bytes), text), nil
+	e.out = protowire.AppendVarint(e.out, uint64(size))
+	e.out = append(protowire.AppendKey(e.out, numberChoice, protowire.Varint), boolByte(isText))
+	e.out = protowire.AppendVarint(protowire.AppendKey(e.out, numberNumber, protowire.Varint), uint64(number))
+	e.out = protowire.AppendBytes(protowire.AppendKey(e.out, numberText, protowire.Bytes), text)
+	return nil
 }
 
 // reserve reserves space for the length prefix of a message with the expected size. body is the

@@ -8,20 +8,21 @@ import (
 )
 
 // time writes a time or a duration. The zero time is an empty message.
-func (e *encoder) time(dst []byte, n int32, k kind) ([]byte, error) {
-	text, err := e.text(n)
+func (e *encoder) time(k kind) error {
+	text, err := e.text()
 	if err != nil {
-		return dst, err
+		return err
 	}
 	var t time.Time
 	switch k {
 	case kindDuration:
 		d, err := meta.ParseDuration(string(text))
 		if err != nil {
-			return dst, fail("must be a duration such as 1h30m")
+			return fail("must be a duration such as 1h30m")
 		}
-		dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(d.Duration))))
-		return protowire.AppendVarint(protowire.AppendKey(dst, numberRaw, protowire.Varint), uint64(d.Duration)), nil
+		e.out = protowire.AppendVarint(e.out, uint64(1+protowire.SizeVarint(uint64(d.Duration))))
+		e.out = protowire.AppendVarint(protowire.AppendKey(e.out, numberRaw, protowire.Varint), uint64(d.Duration))
+		return nil
 	case kindMicroTime:
 		var parsed meta.MicroTime
 		parsed, err = meta.ParseMicroTime(string(text))
@@ -33,14 +34,16 @@ func (e *encoder) time(dst []byte, n int32, k kind) ([]byte, error) {
 	}
 	switch {
 	case err != nil:
-		return dst, fail("must be an RFC 3339 time")
+		return fail("must be an RFC 3339 time")
 	case t.IsZero():
-		return append(dst, 0), nil
+		e.out = append(e.out, 0)
+		return nil
 	}
 	seconds, nanoseconds := uint64(t.Unix()), uint64(t.Nanosecond())
-	dst = protowire.AppendVarint(dst, uint64(2+protowire.SizeVarint(seconds)+protowire.SizeVarint(nanoseconds)))
-	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberSeconds, protowire.Varint), seconds)
-	return protowire.AppendVarint(protowire.AppendKey(dst, numberNanoseconds, protowire.Varint), nanoseconds), nil
+	e.out = protowire.AppendVarint(e.out, uint64(2+protowire.SizeVarint(seconds)+protowire.SizeVarint(nanoseconds)))
+	e.out = protowire.AppendVarint(protowire.AppendKey(e.out, numberSeconds, protowire.Varint), seconds)
+	e.out = protowire.AppendVarint(protowire.AppendKey(e.out, numberNanoseconds, protowire.Varint), nanoseconds)
+	return nil
 }
 
 // The range of RFC 3339: years 0 to 9999 in UTC.

@@ -74,6 +74,22 @@ func (c *call) follow(form negotiate.Result, wr registry.WatchRequest) error {
 	return nil
 }
 
+// shared names the form of the stream's frames if they depend on nothing but the event, and so are the
+// same for others. A Table shows ages, and its columns once. Metadata are those of the record or of
+// what it was converted to, for a selector. Plain JSON is copied as it is kept, which costs less.
+func (s *stream) shared() string {
+	switch form := &s.form; {
+	case form.Unmanaged || form.As == negotiate.Table:
+		return ""
+	case form.As == negotiate.Object && form.MediaType == negotiate.JSON:
+		return ""
+	case form.As != negotiate.Object && s.shows():
+		return ""
+	default:
+		return fmt.Sprint(form.MediaType, form.As, form.APIVersion())
+	}
+}
+
 // flushes reports whether what is written to w can be sent at once. A writer that unwraps has the
 // powers of the innermost one, whatever its own methods promise: those of our own wrappers pass
 // calls on.
@@ -173,6 +189,7 @@ type stream struct {
 	form   negotiate.Result
 	cursor *watch.Cursor
 	render renderer
+	about  string            // names the form, if the frames of an event are the same for all who ask for it
 	meter  apiserver.Running // counts the events
 
 	bookmarks bool // the client wants them
@@ -180,6 +197,7 @@ type stream struct {
 	markEnd   bool // the bookmark that follows the initial events carries the annotation
 	timed     bool // the time until all initial events have been sent is still to be counted
 	complete  bool // all of them are in the buffer, or have been sent
+	initial   bool // what is sent may be initial events, which no other stream sends just now
 
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
@@ -188,6 +206,7 @@ type stream struct {
 	deadlines  bool // the connection lets us bound each write
 	writeLimit writeLimit
 	buf        []byte
+	scratch    []byte // of a frame that others share
 	events     []watch.Event
 	at         storage.Revision // how far the client has come
 	endAt      time.Time
@@ -200,6 +219,7 @@ func (c *call) newStream(form negotiate.Result, cursor *watch.Cursor, wr registr
 	if s.render = c.renderer(form); form.MediaType == negotiate.CBOR {
 		s.render = &cborEvents{renderer: s.render}
 	}
+	s.about = s.shared()
 	s.timed = wr.Initial
 	s.meter = request.ExchangeFrom(c.r.Context()).Meter
 	s.ctx, s.cancel = context.WithCancelCause(c.r.Context())
@@ -361,6 +381,7 @@ func (s *stream) deliverRest() {
 func (s *stream) deliver(ctx context.Context) (err error) {
 	for {
 		walking := s.cursor.Walking()
+		s.initial = walking
 		if len(s.events) == 0 { // else look has found some
 			if s.events, err = s.cursor.Next(ctx, s.events); err != nil {
 				return err
@@ -413,11 +434,28 @@ func (s *stream) append(event *watch.Event) error {
 		s.meter.Event(len(s.buf) - begin)
 		return nil
 	}
-	return s.frame(event.Type, func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) })
+	object := func(dst []byte) ([]byte, error) { return s.render.event(dst, &shown) }
+	if s.about == "" || s.initial {
+		return s.frame(event.Type, object)
+	}
+	frame, err := s.served.Recent(event, s.about, func() ([]byte, error) {
+		var err error
+		s.scratch, err = s.render.frame(s.scratch[:0], event.Type, object)
+		return s.scratch, err
+	})
+	if err != nil {
+		return status.Internal(err)
+	}
+	if cap(s.scratch) > 8*pieceBytes {
+		s.scratch = nil
+	}
+	s.buf = append(s.buf, frame...)
+	s.meter.Event(len(frame))
+	return nil
 }
 
 // release lets go of the buffers, which a stream that has little to say does not need.
-func (s *stream) release() { s.buf, s.events = nil, nil }
+func (s *stream) release() { s.buf, s.scratch, s.events = nil, nil, nil }
 
 // mark adds the frame of a bookmark.
 func (s *stream) mark(rev storage.Revision, end bool) error {
