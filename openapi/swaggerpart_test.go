@@ -100,8 +100,12 @@ func TestOAPI_01_DefinitionsThatClashAreRenamed(t *testing.T) {
 
 // What another server says wrongly is left out, and does not make the document of all unreadable.
 func TestOAPI_01_NonsenseOfOtherServersIsLeftOut(t *testing.T) {
-	for _, text := range []string{`"Kite":5`, `"Kite":{"type":5,"properties":[],"items":"x","allOf":{},"enum":7,"required":[1],"maxLength":-1,"minimum":"a","format":{},"oneOf":[5],"$ref":"http://169.254.169.254/"}`,
-		`"Kite":{"$ref":"#/definitions/Missing"}`, `"Kite":{"additionalProperties":7,"properties":{"a":5,"$ref":{"type":"string"},"default":{"type":"string"}}}`} {
+	for _, text := range []string{
+		`"Kite":5`,
+		`"Kite":{"type":5,"properties":[],"items":"x","allOf":{},"enum":7,"required":[1],"maxLength":-1,"minimum":"a","format":{},"oneOf":[5],"$ref":"http://169.254.169.254/"}`,
+		`"Kite":{"$ref":"#/definitions/Missing"}`,
+		`"Kite":{"additionalProperties":7,"properties":{"a":5,"$ref":{"type":"string"},"default":{"type":"string"}}}`,
+	} {
 		all := merged(t, part(t, text))
 		definition := fmt.Sprint(all["definitions"].(map[string]any)["Kite"])
 		for _, bad := range []string{"169.254", "oneOf", "maxLength", "required", "minimum", "Missing"} {
