@@ -7,6 +7,7 @@ import (
 	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -18,6 +19,7 @@ type backends interface {
 	Streams(info *request.Info, h http.Header) bool
 	Generation() uint64
 	Merge(own discovery.Content) discovery.Content
+	Swagger(served func(group, version string) bool) []*openapi.SwaggerPart
 }
 
 var _ backends = (*aggregate.Aggregator)(nil)

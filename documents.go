@@ -54,6 +54,9 @@ func (s *Server) content() discovery.Content {
 				swagger.Documents = append(swagger.Documents, openapiOf(v, s.cbor))
 			}
 		}
+		if s.cfg.behind != nil {
+			swagger.Others = s.cfg.behind.Swagger(set.ServesVersion)
+		}
 		if protobuf {
 			return swagger.Protobuf()
 		}

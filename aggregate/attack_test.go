@@ -394,3 +394,22 @@ func TestOPS_08_OtherProtocolsPass(t *testing.T) {
 		require.Equal(t, said, line)
 	}
 }
+
+// Requests for a back end that failed its check are refused at once, and do not reach it.
+func TestOPS_08_ABackEndThatFailedItsCheckIsNotAsked(t *testing.T) {
+	w, asked := newWorld(t, nil), atomic.Bool{}
+	w.listen("ill", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/apis/ill.example.dev/v1" {
+			http.Error(out, "ill", http.StatusInternalServerError)
+			return
+		}
+		asked.Store(true)
+		_, _ = io.WriteString(out, "{}")
+	}), "ill.default.svc")
+	w.registerAs("ill.example.dev", "ill", "v1")
+	w.awaitMessage("v1.ill.example.dev", "FailedDiscoveryCheck", "bad status")
+	res := w.send("GET", "/apis/ill.example.dev/v1/namespaces/default/boats", "")
+	require.Equal(t, 503, res.StatusCode)
+	require.NotEmpty(t, res.Header.Get("Retry-After"))
+	require.False(t, asked.Load())
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // backend is another server that answers for one group version. One goroutine asks it for what the
@@ -33,7 +34,8 @@ type view struct {
 	available bool
 	reason    string
 	resources []resource
-	schema    []byte // its OpenAPI v3 document; nil if there is none
+	schema    []byte               // its OpenAPI v3 document; nil if there is none
+	swagger   *openapi.SwaggerPart // of its OpenAPI v2 document; nil if there is none
 }
 
 // The waits between two questions to a back end that does not answer.
@@ -110,7 +112,7 @@ func (b *backend) hurry() {
 func (b *backend) show(next view) {
 	have := b.now.Load()
 	if have.available == next.available && have.reason == next.reason && sameResources(have.resources, next.resources) &&
-		string(have.schema) == string(next.schema) {
+		string(have.schema) == string(next.schema) && have.swagger == next.swagger {
 		return
 	}
 	b.now.Store(&next)

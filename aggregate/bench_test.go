@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/aggregate"
 )
 
 // processorTime is what this process has used.
@@ -32,7 +34,7 @@ type hop struct {
 
 func hops(b *testing.B) map[string]hop {
 	b.Helper()
-	w := newWorld(b, nil)
+	w := newWorld(b, func(c *aggregate.Config) { c.ProbeEvery = 30 * time.Second }) // probes are no part of a request
 	w.kindwright("boats", "v1")
 	w.register("boats", "v1")
 	w.await("v1.boats.example.dev", "Passed")

@@ -20,6 +20,10 @@ type Swagger struct {
 	Title     string     // defaults to "kindwright"
 	Version   string     // of the server; defaults to "unversioned"
 	Documents []Document // of one group version each
+
+	// Others are parts of the documents of other servers that this one answers for. A definition
+	// with the name of another one and other contents gets a new name, such as Port_v2.
+	Others []*SwaggerPart
 }
 
 // JSON returns the document as JSON. It is deterministic: equal documents give equal bytes.
@@ -28,13 +32,23 @@ func (s Swagger) JSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	others, err := s.others()
+	if err != nil {
+		return nil, err
+	}
 	title, version := s.info()
 	out := append(d.buffer(), `{"definitions":{`...)
-	out = withoutComma(d.appendDefinitions(out))
+	if out, err = appendTrees(d.appendDefinitions(out), others.definitions); err != nil {
+		return nil, err
+	}
+	out = withoutComma(out)
 	out = json.AppendString(append(out, `},"info":{"title":`...), title)
 	out = json.AppendString(append(out, `,"version":`...), version)
 	out = append(out, `},"paths":{`...)
 	if out, err = d.appendAllPaths(out); err != nil {
+		return nil, err
+	}
+	if out, err = appendTrees(out, others.paths); err != nil {
 		return nil, err
 	}
 	return append(withoutComma(out), `},"swagger":"2.0"}`...), nil
@@ -44,6 +58,10 @@ func (s Swagger) JSON() ([]byte, error) {
 // this form.
 func (s Swagger) Protobuf() ([]byte, error) {
 	d, err := s.draft(gnosticForm{})
+	if err != nil {
+		return nil, err
+	}
+	others, err := s.others()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +77,9 @@ func (s Swagger) Protobuf() ([]byte, error) {
 		return nil, err
 	}
 	m.begin(9, d.definitionsSize)
-	return d.appendDefinitions(m), nil
+	m = d.appendDefinitions(m)
+	m.others(others)
+	return m, nil
 }
 
 func (s Swagger) info() (title, version string) {

@@ -130,9 +130,14 @@ func TestOPS_08_FailuresStayWhereTheyAre(t *testing.T) {
 	t.Logf("kubectl get of another kind: %v before, %v with %d failing servers behind the host (%.2f times); the host had %d MiB at most before, %d since",
 		before.Round(time.Millisecond), after.Round(time.Millisecond), len(bad()), float64(after)/float64(before), memory, h.resident())
 	for name := range bad() {
-		code, body := h.do("root-token", "GET", "/apis/"+name+".example.org/v1/namespaces/default/lies/a", "")
+		path := "/apis/" + name + ".example.org/v1/namespaces/default/lies/a"
+		code, body := h.do("root-token", "GET", path, "")
 		if name == "dead" || name == "broken" || name == "redirect" {
-			require.GreaterOrEqual(t, code, 500, "%s: %s", name, body)
+			least := 500
+			if *peers != standIn {
+				least = 404 // until a kube-apiserver has noted the object, which waits for the endless ones
+			}
+			require.GreaterOrEqual(t, code, least, "%s: %s", name, body)
 		}
 		require.NotContains(t, []int{301, 302, 307}, code)
 	}

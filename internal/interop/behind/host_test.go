@@ -310,6 +310,9 @@ func (h *host) do(token, method, path, body string, fields ...string) (int, stri
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
+		if fields[i] == "Content-Type" {
+			r.Header.Del(fields[i]) // a request has one
+		}
 		r.Header.Add(fields[i], fields[i+1])
 	}
 	res, err := h.client().Do(r)

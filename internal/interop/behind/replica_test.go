@@ -171,7 +171,7 @@ func TestOPS_08_WhoAsks(t *testing.T) {
 	h.captains()
 	r := h.replica(h.rights(), "", h.store(t), extension.Certificate{})
 	h.available("v1.fleet.example.com")
-	const callers = "/apis/fleet.example.com/v1/namespaces/default/callers"
+	const callers = "/apis/fleet.example.com/v1/callers"
 	who := func(token string, fields ...string) (int, *Caller) {
 		t.Helper()
 		code, body := h.do(token, "POST", callers, `{"metadata":{}}`, fields...)

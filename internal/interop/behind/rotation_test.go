@@ -3,6 +3,7 @@ package behind
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -102,10 +103,32 @@ func (h *host) rotateProxies(r *replica) (longest time.Duration) {
 		}, 4*waitLimit, often)
 		time.Sleep(2 * time.Second) // for what is on its way
 		h.write("proxies.pem", next.PEM())
-		longest = max(longest, r.settled(old, http.StatusUnauthorized))
+		longest = max(longest, h.withdraw(r, old, next))
 		h.proxies = next
 	}
 	return longest
+}
+
+// withdraw takes the trust in an authority of front proxies away and returns how long a replica went
+// on to trust it. A kube-apiserver adds its authorities to the config map and removes none, so an
+// administrator does. The host writes the old one again until it has read its own file anew.
+func (h *host) withdraw(r *replica, old, next *selfsigned.Authority) time.Duration {
+	h.t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"requestheader-client-ca-file": string(next.PEM())}})
+	require.NoError(h.t, err)
+	began := time.Now()
+	require.Eventually(h.t, func() bool {
+		h.must("PATCH", "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", string(patch), "Content-Type", "application/merge-patch+json")
+		began = time.Now()
+		for time.Since(began) < 2*time.Second {
+			if code, _ := r.direct(old, fleet, asRoot...); code == http.StatusUnauthorized {
+				return true
+			}
+			time.Sleep(often)
+		}
+		return false
+	}, waitLimit, often)
+	return time.Since(began)
 }
 
 // subjectKey tells authorities with one name apart.
