@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // attacks are expressions whose cost the language sees too late or not at all.
@@ -137,4 +138,33 @@ func TestCEL_11_C2_PatternsThatAreWrittenInAnExpression(t *testing.T) {
 		require.ErrorContains(t, err, "too many classes")
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(text)+1<<20))
 	}
+}
+
+// TestCEL_22_C3_CallsOfOneExpression are counted before their types are checked, which takes the square of them.
+func TestCEL_22_C3_CallsOfOneExpression(t *testing.T) {
+	text := "self.a != ''" + strings.Repeat(" && self.a != ''", 5000)
+	of := func(rules ...any) map[string]any {
+		return map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
+			"type": "object", "x-kubernetes-validations": rules, "properties": map[string]any{"a": map[string]any{"type": "string", "maxLength": int64(10)}},
+		}}}
+	}
+	var many []any
+	for i := range 20_000 {
+		many = append(many, map[string]any{"rule": fmt.Sprint("true || ", i, " > 0")})
+	}
+	var before, after runtime.MemStats
+	for _, schema := range []map[string]any{of(map[string]any{"rule": text}), of(many...)} {
+		compiled, problems := openapi.FromTree(schema)
+		require.Empty(t, problems)
+		runtime.ReadMemStats(&before)
+		_, problems = cel.CompileRules(compiled, cel.RuleOptions{})
+		runtime.ReadMemStats(&after)
+		require.Len(t, problems, 1)
+		require.Contains(t, problems[0].Detail, "too")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30))
+	}
+	scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+	require.NoError(t, err)
+	_, err = scope.Compile(strings.ReplaceAll(text, "self", "object"), false)
+	require.ErrorContains(t, err, "too many calls")
 }
