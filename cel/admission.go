@@ -153,6 +153,9 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	}
 	ast, issues := env.Parse(text)
 	if issues == nil || issues.Err() == nil {
+		if callsIn(ast) > maxCalls {
+			return nil, whole(tooManyCalls)
+		}
 		a.options.Prices.mark(ast)
 		markRounds(ast)
 		ast, issues = env.Check(ast)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // attacks are expressions whose cost the language sees too late or not at all.
@@ -47,6 +48,12 @@ func attacks() map[string]string {
 		"compared objects":         "lists.range(100000).all(i, object == object)",
 		"in":                       "object.data.many.all(x, x in object.data.many)",
 		"patterns":                 "size(lists.range(1000).map(i, object.data.kilo.matches('(x{1,900}){1,1}' + string(i)))) > 0",
+		"a long pattern":           "'x'.matches(object.data.alternatives)",
+		"a long pattern in find":   "'x'.find(object.data.alternatives) == ''",
+		"classes":                  "'x'.matches(object.data.classes)",
+		"classes in find":          "'x'.find(object.data.classes) == ''",
+		"classes in findAll":       "'x'.findAll(object.data.classes).size() == 0",
+		"few classes":              `lists.range(10000).all(i, !'x'.matches(string(i) + object.data.few))`,
 		"a pattern":                "lists.range(100).all(i, !object.data.kilo.matches('((x{30}){30}x{900}){1}y'))",
 	}
 }
@@ -60,6 +67,7 @@ func TestCEL_22_C1_C2_ExpressionsThatTheLanguageMiscounts(t *testing.T) {
 	}
 	object := map[string]any{"data": map[string]any{
 		"big": strings.Repeat("x", 1_000_000), "kilo": strings.Repeat("x", 1000), "ten": strings.Repeat("y", 10_000), "many": many,
+		"classes": strings.Repeat(`\pL`, 300_000), "few": strings.Repeat(`\PL`, 200), "alternatives": strings.Repeat("a*|", 300_000),
 	}}
 	for name, text := range attacks() {
 		t.Run(name, func(t *testing.T) {
@@ -115,4 +123,48 @@ func TestPOL_05_C2_TextsOfResults(t *testing.T) {
 		_, err = scope.Run(cel.AdmissionInput{Object: object}, cel.BindingCostLimit).Evaluate(t.Context(), x)
 		require.ErrorContains(t, err, "exceed", text)
 	}
+}
+
+// TestCEL_11_C2_PatternsThatAreWrittenInAnExpression are refused before they are read.
+func TestCEL_11_C2_PatternsThatAreWrittenInAnExpression(t *testing.T) {
+	var before, after runtime.MemStats
+	for _, call := range []string{"matches(r'%s')", "find(r'%s') == ''", "findAll(r'%s') == []"} {
+		scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+		require.NoError(t, err)
+		text := "'x'." + fmt.Sprintf(call, strings.Repeat(`\pL`, 30_000))
+		runtime.ReadMemStats(&before)
+		_, err = scope.Compile(text, false)
+		runtime.ReadMemStats(&after)
+		require.ErrorContains(t, err, "too many classes")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(text)+1<<20))
+	}
+}
+
+// TestCEL_22_C3_CallsOfOneExpression are counted before their types are checked, which takes the square of them.
+func TestCEL_22_C3_CallsOfOneExpression(t *testing.T) {
+	text := "self.a != ''" + strings.Repeat(" && self.a != ''", 5000)
+	of := func(rules ...any) map[string]any {
+		return map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
+			"type": "object", "x-kubernetes-validations": rules, "properties": map[string]any{"a": map[string]any{"type": "string", "maxLength": int64(10)}},
+		}}}
+	}
+	var many []any
+	for i := range 20_000 {
+		many = append(many, map[string]any{"rule": fmt.Sprint("true || ", i, " > 0")})
+	}
+	var before, after runtime.MemStats
+	for _, schema := range []map[string]any{of(map[string]any{"rule": text}), of(many...)} {
+		compiled, problems := openapi.FromTree(schema)
+		require.Empty(t, problems)
+		runtime.ReadMemStats(&before)
+		_, problems = cel.CompileRules(compiled, cel.RuleOptions{})
+		runtime.ReadMemStats(&after)
+		require.Len(t, problems, 1)
+		require.Contains(t, problems[0].Detail, "too")
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<30))
+	}
+	scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: cel.KubernetesPrices()})
+	require.NoError(t, err)
+	_, err = scope.Compile(strings.ReplaceAll(text, "self", "object"), false)
+	require.ErrorContains(t, err, "too many calls")
 }

@@ -112,7 +112,7 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 		celgo.ASTValidators(
 			celgo.ValidateDurationLiterals(),
 			celgo.ValidateTimestampLiterals(),
-			celgo.ValidateRegexLiterals(),
+			validatePatterns(),
 			celgo.ValidateHomogeneousAggregateLiterals(),
 		),
 	}

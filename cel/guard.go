@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"errors"
 	"math"
 	"regexp/syntax"
 	"strings"
@@ -15,6 +16,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/kindwright/kindwright/internal/tables"
 )
 
 // Limits of the calls of functions that look at every part of their arguments, or make a text or a list of
@@ -23,12 +26,14 @@ const (
 	maxMadeText  = 4 << 20    // bytes of a text; no request has more
 	maxMadeTexts = 1_000_000  // items of a list of pieces of a text
 	maxCompared  = 10_000_000 // pairs of parts
+
+	maxReadPattern = 64 << 10 // bytes of a pattern from data; each takes a kilobyte
 )
 
 // isGuarded reports whether the arguments of a function are looked at before a call.
 func isGuarded(function string) bool {
 	switch function {
-	case "join", "replace", "format", "split", "findAll", "distinct", "sort", "@sortByAssociatedKeys", "flatten",
+	case "join", "replace", "format", "split", "matches", "find", "findAll", "distinct", "sort", "@sortByAssociatedKeys", "flatten",
 		"sets.contains", "sets.intersects", "sets.equivalent", "indexOf", "lastIndexOf", "isSorted", "sum", "min", "max":
 		return true
 	}
@@ -96,8 +101,10 @@ func isBearable(function string, args []ref.Val) bool {
 		return grown(texts[0], texts[1], texts[2]) <= maxMadeText
 	case "split":
 		return len(args) < 2 || pieces(texts[0], texts[1]) <= maxMadeTexts
+	case "matches", "find":
+		return len(args) < 2 || isReadable(texts[1])
 	case "findAll":
-		return len(texts[0]) <= maxMadeTexts
+		return len(texts[0]) <= maxMadeTexts && (len(args) < 2 || isReadable(texts[1]))
 	}
 	parts, size := maxMadeParts, maxMadeText
 	for _, a := range args {
@@ -124,6 +131,11 @@ func isBearable(function string, args []ref.Val) bool {
 		return len(args) < 2 || isComparable(args[0], args[1])
 	}
 	return true
+}
+
+// isReadable reports whether a pattern that is not written in the expression takes little to be read.
+func isReadable(pattern string) bool {
+	return len(pattern) <= maxReadPattern && tables.In(pattern) <= maxTables
 }
 
 // isComparable reports whether all items of two lists can be compared with one another.
@@ -218,6 +230,8 @@ const (
 	partsAUnit  = 10
 	regexAUnit  = 50
 	largeWeight = 500 // of a pattern
+	manyTables  = 16  // of characters in a pattern, see package tables
+	unitsATable = 100
 )
 
 // unseen returns what a call costs beyond what the language or the libraries count, 0 if that suffices.
@@ -259,6 +273,9 @@ func unseen(function, overload string, args []ref.Val, result ref.Val, said *uin
 			if pattern, ok := args[1].(types.String); ok {
 				if w := patternWeight(string(pattern)); w > largeWeight {
 					cost = (textSize(args[0]) + 1) * w / regexAUnit
+				}
+				if n := tables.In(string(pattern)); n > manyTables {
+					cost = max(cost, uint64(n)*unitsATable) //nolint:gosec // not negative
 				}
 			}
 		}
@@ -309,17 +326,42 @@ func steps(r *syntax.Regexp) uint64 {
 	return n
 }
 
+// maxTables limits the tables of characters in the patterns that one expression, or all rules of a schema,
+// are written with. See package tables.
+const maxTables = 256
+
+var errTables = errors.New("the patterns of the expression have too many classes of characters")
+
+// tablesIn returns how many tables of characters the texts in an expression have, if they are patterns.
+func tablesIn(e celast.Expr) (n int) {
+	visitTexts(e, func(text string) { n += tables.In(text) })
+	return n
+}
+
+// patternValidator looks at the patterns in an expression before they are read.
+type patternValidator struct{ celgo.ASTValidator }
+
+func validatePatterns() celgo.ASTValidator { return patternValidator{celgo.ValidateRegexLiterals()} }
+
+func (v patternValidator) Validate(env *celgo.Env, c celgo.ValidatorConfig, ast *celast.AST, issues *celgo.Issues) {
+	if tablesIn(ast.Expr()) > maxTables {
+		issues.ReportErrorAtID(ast.Expr().ID(), "%s", errTables.Error())
+		return
+	}
+	v.ASTValidator.Validate(env, c, ast, issues)
+}
+
 // weighty reports whether a pattern that is written in the expression weighs so much that its length says too
 // little.
 func (e *expression) weighty() bool {
 	found := false
-	visitTexts(e.ast, func(text string) { found = found || patternWeight(text) > largeWeight })
+	visitTexts(e.ast.NativeRep().Expr(), func(text string) { found = found || patternWeight(text) > largeWeight })
 	return found
 }
 
 // visitTexts calls a function with each text that is written in an expression.
-func visitTexts(of *celgo.Ast, visit func(string)) {
-	celast.PreOrderVisit(of.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
+func visitTexts(of celast.Expr, visit func(string)) {
+	celast.PreOrderVisit(of, celast.NewExprVisitor(func(e celast.Expr) {
 		if e.Kind() == celast.LiteralKind {
 			if text, ok := e.AsLiteral().(types.String); ok {
 				visit(string(text))

@@ -47,7 +47,7 @@ func libraries() []library {
 			celgo.ASTValidators(
 				celgo.ValidateDurationLiterals(),
 				celgo.ValidateTimestampLiterals(),
-				celgo.ValidateRegexLiterals(),
+				validatePatterns(),
 				celgo.ValidateHomogeneousAggregateLiterals(),
 			),
 			ext.Strings(ext.StringsVersion(stringsVersion)),

@@ -117,6 +117,8 @@ type compiler struct {
 	malformed []status.FieldError // rules that are not looked at any further
 	problems  []status.FieldError
 	sum       uint64
+	work      int // see maxCompileWork
+	tables    int // see maxTables
 	expensive []expense
 }
 
@@ -357,6 +359,9 @@ func (c *compiler) compileRules(n *node, p place) {
 		count = *p.count
 	}
 	for i, described := range p.schema.Rules {
+		if c.work > maxCompileWork {
+			return // reported once
+		}
 		at := p.at.Child("x-kubernetes-validations").Index(i)
 		r := c.compileRule(&s, described, at, count)
 		if r.check != nil && r.usesOld && p.isFixed {
@@ -408,6 +413,13 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 	}
 	ast, issues := env.Parse(text)
 	if issues == nil || issues.Err() == nil {
+		calls := callsIn(ast)
+		if c.work += work(text, calls); c.work > maxCompileWork {
+			return nil, what + tooMuchWork
+		}
+		if c.tables += tablesIn(ast.NativeRep().Expr()); calls > maxCalls || c.tables > maxTables {
+			return nil, what + "compilation failed: " + tooMuch(calls)
+		}
 		c.options.Prices.mark(ast)
 		markRounds(ast)
 		ast, issues = env.Check(ast)

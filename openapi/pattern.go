@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"regexp"
 	"regexp/syntax"
+
+	"github.com/kindwright/kindwright/internal/tables"
 )
 
 // Limits for patterns. The cost of a match is bounded by the length of the text times the size of
@@ -14,6 +16,8 @@ const (
 	maxPatternBytes = 4096
 	maxPatternSize  = 10_000 // instructions, with counted repetitions expanded
 	maxMatchSteps   = 20_000_000
+	maxTables       = 64 // of characters in one pattern, see package tables
+	maxAllTables    = 256
 )
 
 // matcher is a compiled pattern with the length of the longest text that it may be matched against.
@@ -27,6 +31,9 @@ type matcher struct {
 func measurePattern(pattern string) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("longer than %d bytes", maxPatternBytes)
+	}
+	if tables.In(pattern) > maxTables {
+		return 0, errors.New("has too many classes of characters to be matched safely")
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tables"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -34,6 +35,7 @@ type costs struct {
 	document     bool
 	patterns     map[string]compiled
 	patternSize  int
+	tables       int // of characters in all patterns
 	defaultBytes int
 
 	patternsReported bool // errPatterns is reported once, and not for each pattern
@@ -525,7 +527,7 @@ func (c *costs) pattern(text string) (*matcher, error) {
 	if done, ok := c.patterns[text]; ok {
 		return done.matcher, done.err
 	}
-	if c.patternSize > maxPatternsSize {
+	if c.tables += tables.In(text); c.patternSize > maxPatternsSize || c.tables > maxAllTables {
 		return nil, errPatterns
 	}
 	size, err := measurePattern(text)

@@ -30,6 +30,7 @@ var house = [...][]room{
 		{path: "internal/tree", why: "reads and copy-on-write changes of decoded objects"},
 		{path: "internal/clip", std: true, why: "truncates text from clients"},
 		{path: "internal/spelling", std: true, why: "names of header fields, however they are spelled"},
+		{path: "internal/tables", std: true, why: "what a regular expression takes to be read"},
 		{path: "internal/nearly", std: true, why: "what a misspelt name was probably meant to be"},
 		{path: "internal/guard", std: true, why: "panics and nil values of what users wrote"},
 		{path: "internal/batch", std: true, why: "records that wait until they are delivered together"},
