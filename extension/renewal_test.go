@@ -47,7 +47,8 @@ func trusts(bundle []byte, cert *tls.Certificate) bool {
 }
 
 // Renewals by three replicas: at each moment the host trusts what each of them serves, also a
-// host that hears of changes some seconds late, and old authorities are gone within a minute.
+// host that hears of changes some seconds late, and what a replica served some seconds ago, since one
+// may hear late as well. Old authorities are gone within a minute.
 func TestOPS_01_Renewals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -56,6 +57,7 @@ func TestOPS_01_Renewals(t *testing.T) {
 		defer stop()
 		synctest.Wait()
 		var late []byte // the bundle as of some seconds ago
+		served := make([]*tls.Certificate, len(all))
 		seen, longest, both := map[string]bool{}, time.Duration(0), time.Time{}
 		const step = 5 * time.Second
 		for range int(renewals * lifetime * 2 / 3 / step) {
@@ -64,10 +66,12 @@ func TestOPS_01_Renewals(t *testing.T) {
 			a, err := w.apis.Get(t.Context(), meta.Key{Name: "v1.fleet.example.com"})
 			require.NoError(t, err)
 			now := a.Spec.CABundle
-			for _, s := range all {
+			for i, s := range all {
 				cert, err := s.get(nil)
 				require.NoError(t, err)
 				require.True(t, trusts(now, cert))
+				require.True(t, served[i] == nil || trusts(now, served[i]), "an old certificate is served for a moment")
+				served[i] = cert
 				require.True(t, late == nil || trusts(late, cert), "a new certificate is not served at once")
 				require.NoError(t, s.check())
 				seen[string(cert.Certificate[0])] = true
