@@ -471,6 +471,27 @@ func TestS1_KnownBodies(t *testing.T) {
 	}
 }
 
+// The first one took 38 MiB, the second one 35 until it was refused.
+func TestS1_LargePatches(t *testing.T) {
+	s := memoryServer(t)
+	textAfter := func(first string) string {
+		return `{"a":` + first + `,"b":"` + strings.Repeat("x", *bodySize-220-len(first)) + `"}`
+	}
+	var members strings.Builder
+	for i := 0; members.Len() < *bodySize/4; i++ {
+		fmt.Fprintf(&members, `,"f:%d":0`, i)
+	}
+	list := strings.Repeat(`,{"f:a":{}}`, *bodySize/16/len(`,{"f:a":{}}`))
+	for _, c := range []struct{ typ, path, data string }{
+		{patchTypes[0], sackPath + "/x?fieldValidation=Strict", `{"metadata":{"name":"x"},"content":` + textAfter("{"+members.String()[1:]+"}") + `}`},
+		{patchTypes[1], hamperPath + "/x?dryRun=All", `[{"op":"add","path":"/metadata/annotations","value":` + textAfter("["+list[1:]+"]") + `},{"op":"test","path":"/names/0","value":"a"}]`},
+	} {
+		f := s.spends(body{what: c.path, method: "PATCH", path: c.path, typ: c.typ, data: []byte(c.data)})
+		t.Logf("%s: %d, %.1f MiB", c.typ, f.code, mebibytes(f.allocated))
+		require.LessOrEqual(t, f.allocated, *bodyLimit, c.typ)
+	}
+}
+
 // What is large and means no harm is taken.
 func TestS1_LargeObjects(t *testing.T) {
 	s := memoryServer(t)

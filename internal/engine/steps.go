@@ -320,6 +320,7 @@ func skipUnchanged(ctx context.Context, w *write) error {
 	if w.entry != nil {
 		size = w.entry.Length() + 256
 	}
+	size = max(size, len(w.body)+256) // a large value would have grown step by step to its length
 	encoded, err := encode(w.stored.new, size)
 	if err != nil {
 		return err

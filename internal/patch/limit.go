@@ -38,7 +38,8 @@ const (
 // maxAllocated limits about how many bytes a patch allocates: each byte of the object and of the
 // values is allocated six times, each of a large value that a later operation descends into 20 times,
 // since the library reads and writes it anew, each of a text with escapes 15 times, each that is
-// copied three times, and a value takes about 64 bytes besides, an operation a thousand.
+// copied three times, and a value takes about 64 bytes besides, a map with members 320 more, an operation
+// a thousand.
 //
 // Source: S1.
 const (
@@ -48,6 +49,7 @@ const (
 	escapedFactor  = 9  // besides valueFactor
 	copyFactor     = 3
 	valueBytes     = 64
+	mapBytes       = 320 // besides valueBytes
 	operationBytes = 1000
 
 	largeValue = 64 << 10
@@ -80,7 +82,7 @@ func bounded(operations []operation, original map[string]any, documentBytes int)
 		}
 	}
 	copied := min(MaxCopiedBytes, copies*bytes)
-	if allocated := valueFactor*bytes + descentFactor*descended + escapedFactor*sizes.escaped + copyFactor*copied + valueBytes*sizes.values + operationBytes*len(operations); allocated > maxAllocated {
+	if allocated := valueFactor*bytes + descentFactor*descended + escapedFactor*sizes.escaped + copyFactor*copied + valueBytes*sizes.values + mapBytes*sizes.maps + operationBytes*len(operations); allocated > maxAllocated {
 		return tooLarge("the patch takes about %d bytes to apply to an object of this size, and the limit is %d: "+
 			"send less at once or replace the object", allocated, maxAllocated)
 	}
@@ -108,21 +110,26 @@ func tooLarge(format string, args ...any) error {
 	return status.TooLarge(0).WithMessage(fmt.Sprintf(format, args...))
 }
 
-// measure computes the number of members of the largest list or map, and the number and approximately
-// the size of all values and of the texts that need escapes.
-type measure struct{ members, values, bytes, escaped int }
+// measure computes the number of members of the largest list or map, the number and approximately the
+// size of all values and of the texts that need escapes, and the number of maps with members.
+type measure struct{ members, values, maps, bytes, escaped int }
 
 func (m *measure) add(tree any) {
 	m.values++
 	switch tree := tree.(type) {
 	case map[string]any:
 		m.members = max(m.members, len(tree))
+		m.bytes += len("{}")
+		if len(tree) > 0 {
+			m.maps++
+		}
 		for name, value := range tree {
 			m.bytes += len(name) + 4
 			m.add(value)
 		}
 	case []any:
 		m.members = max(m.members, len(tree))
+		m.bytes += len("[]")
 		for _, value := range tree {
 			m.bytes++
 			m.add(value)

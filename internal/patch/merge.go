@@ -49,12 +49,30 @@ func merge(target, patch map[string]any) map[string]any {
 			delete(out, name)
 		case map[string]any:
 			old, _ := out[name].(map[string]any) // anything but an object counts as an empty one
-			out[name] = merge(old, value)
+			if len(old) == 0 {
+				dropNulls(value)
+				out[name] = value
+			} else {
+				out[name] = merge(old, value)
+			}
 		default:
 			out[name] = value
 		}
 	}
 	return out
+}
+
+// dropNulls makes a part of a patch what it is when it is merged into an empty object. Arrays stay as
+// they are.
+func dropNulls(patch map[string]any) {
+	for name, value := range patch {
+		switch value := value.(type) {
+		case nil:
+			delete(patch, name)
+		case map[string]any:
+			dropNulls(value)
+		}
+	}
 }
 
 func (o *Options) decode(patch []byte) (any, error) {
