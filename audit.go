@@ -64,7 +64,8 @@ type auditor struct {
 	method     string // and of how the sender has proved who they are
 	issuer     string // and of who vouches for the sender
 
-	lines    sync.Pool // of *[]byte
+	lines    sync.Pool     // of *[]byte
+	lists    chan struct{} // holds a token for each record with a list that is being written
 	events   atomic.Uint64
 	rejected atomic.Uint64
 	levels   [len(auditLevels)]atomic.Uint64
@@ -90,6 +91,7 @@ func (s *Server) buildAudit(domain string) error {
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
+		lists: make(chan struct{}, maxListRecords),
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -218,6 +220,10 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 		return true
 	}
 	a := r.auditor
+	if r.Later != nil && stage != audit.StageRequestReceived {
+		a.lists <- struct{}{}
+		defer func() { <-a.lists }()
+	}
 	line, _ := a.lines.Get().(*[]byte)
 	if line == nil {
 		line = new([]byte)
@@ -239,6 +245,10 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 	}
 	return stored
 }
+
+// maxListRecords bounds how many records with lists are written at once. Each takes some times the
+// length of its list, up to 10 MiB, while it is made.
+const maxListRecords = 2
 
 // maxPooledLine prevents one long record from keeping its memory forever.
 const maxPooledLine = 64 << 10
@@ -328,7 +338,11 @@ func (r *recording) bodies(e *audit.Event) {
 		return
 	}
 	answer := r.Answer
-	if answer == nil {
+	switch {
+	case answer != nil:
+	case r.Later != nil:
+		answer = r.Later()
+	default:
 		answer = r.x.Answer()
 	}
 	e.ResponseObject = r.body(answer)
