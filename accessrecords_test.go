@@ -243,7 +243,12 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "A2", func(a *attempt) { a.client = "front" }),
 		with(anonymous, "A6", func(a *attempt) { a.header = []string{"Cookie", "token=" + goodToken} }),
 		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
-		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + strings.ToUpper(goodToken) }),
+		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + goodToken }),
+		with(anonymous, "A6", func(a *attempt) {
+			a.path = gadgetPath + "?limit=1&Access%5fToken=" + goodToken + "&token=" + widerToken
+		}),
+		with(anonymous, "A5", func(a *attempt) { a.header = []string{"X-Auth-Token", goodToken, "Cookie", "token=" + goodToken} }),
+		with(unknown, "A5", func(a *attempt) { a.header = presenting("password-of-" + strings.Repeat("a", 5000)) }),
 		with(unknown, "A6", func(a *attempt) {
 			const offer = "base64url.bearer.authorization.k8s.io."
 			a.header = []string{"Sec-Websocket-Protocol", offer + base64.RawURLEncoding.EncodeToString([]byte(goodToken)) + ", v5"}
@@ -347,6 +352,12 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 			for n := range 2000 {
 				a.header = append(a.header, fmt.Sprintf("X-%d", n), "")
 			}
+		}),
+		with(anonymous, "H9", func(a *attempt) {
+			a.header = []string{"Origin", "https://attacker.example", "Sec-Fetch-Site", "cross-site"}
+		}),
+		with(ann, "H11", func(a *attempt) {
+			a.header = append(presenting(goodToken), "Connection", "Upgrade", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__")
 		}),
 		with(ann, "H12", func(a *attempt) {
 			a.method, a.body, a.code, a.verb, a.on = "POST", `{"metadata":{"name":"panics"}}`, 500, "create", gadgetNamed("panics")

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -405,12 +406,52 @@ func (r *recording) annotations() map[string]string {
 	return out
 }
 
-// requestURI is the URI as the client sent it (AUD-05). The absolute form can have a password.
+// requestURI is the URI as the client sent it (AUD-05), without credentials. The absolute form can have
+// a password, and clients of other APIs put tokens into the query (A5, A6).
 func requestURI(r *http.Request) string {
-	if strings.HasPrefix(r.RequestURI, "/") {
-		return r.RequestURI
+	uri := r.RequestURI
+	if !strings.HasPrefix(uri, "/") {
+		uri = r.URL.RequestURI()
 	}
-	return r.URL.RequestURI()
+	path, query, ok := strings.Cut(uri, "?")
+	if !ok || !hasTokens(query) {
+		return uri
+	}
+	out := append([]byte(path), '?')
+	for i, pair := range strings.Split(query, "&") {
+		if i > 0 {
+			out = append(out, '&')
+		}
+		if name, _, ok := strings.Cut(pair, "="); ok && holdsToken(name) {
+			pair = name + "=<redacted>"
+		}
+		out = append(out, pair...)
+	}
+	return string(out)
+}
+
+func hasTokens(query string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, ok := strings.Cut(pair, "="); ok && holdsToken(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsToken reports whether a query parameter of this name is a place for credentials elsewhere. None is
+// one here.
+func holdsToken(name string) bool {
+	if strings.IndexByte(name, '%') >= 0 {
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+	}
+	switch strings.ToLower(name) {
+	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "password", "client_secret":
+		return true
+	}
+	return false
 }
 
 // maxUserAgent bounds what a client calls itself (AUD-35).
