@@ -33,6 +33,7 @@ type gate struct {
 	run     *runner
 	records *memo
 	issuer  *issuer.Issuer
+	mail    *issuer.Issuer             // whose users are called by their addresses
 	clients map[string]*http.Transport // by the name of their certificate, "" for none
 	users   string                     // the issuer in certificates of users
 }
@@ -61,7 +62,7 @@ const (
 
 func newGate(t *testing.T) *gate {
 	t.Helper()
-	g := &gate{t: t, records: &memo{t: t}, issuer: issuer.New(t), clients: map[string]*http.Transport{}}
+	g := &gate{t: t, records: &memo{t: t}, issuer: issuer.New(t), mail: issuer.New(t), clients: map[string]*http.Transport{}}
 	people, err := selfsigned.NewAuthority("people")
 	require.NoError(t, err)
 	proxies, err := selfsigned.NewAuthority("proxies")
@@ -83,6 +84,9 @@ func newGate(t *testing.T) *gate {
 	signed, err := jwt.New(jwt.Configuration{JWT: []jwt.Provider{{
 		Issuer:        jwt.Issuer{URL: g.issuer.URL, CertificateAuthority: g.issuer.Authorities, Audiences: []string{issuer.Audience}},
 		ClaimMappings: jwt.ClaimMappings{Username: jwt.PrefixedClaimOrExpression{Claim: "sub", Prefix: new(string)}, Groups: jwt.PrefixedClaimOrExpression{Claim: "groups", Prefix: new(string)}},
+	}, {
+		Issuer:        jwt.Issuer{URL: g.mail.URL, CertificateAuthority: g.mail.Authorities, Audiences: []string{issuer.Audience}},
+		ClaimMappings: jwt.ClaimMappings{Username: jwt.PrefixedClaimOrExpression{Claim: "email", Prefix: new(string)}},
 	}}}, jwt.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, signed.Close()) })
@@ -221,6 +225,9 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 	good := g.issuer.Token(nil)
 	parts := strings.Split(good, ".")
 	claims := func(c map[string]any) []string { return presenting(g.issuer.Token(c)) }
+	mail := func(verified any) []string {
+		return presenting(g.mail.Token(map[string]any{"email": "ann@example.dev", "email_verified": verified}))
+	}
 	none := audit.ObjectReference{Resource: "none"}
 	remote := []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters"}
 	anonymous := attempt{code: 403, user: "system:anonymous", how: "anonymous"}
@@ -243,7 +250,12 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "A2", func(a *attempt) { a.client = "front" }),
 		with(anonymous, "A6", func(a *attempt) { a.header = []string{"Cookie", "token=" + goodToken} }),
 		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
-		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + strings.ToUpper(goodToken) }),
+		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + goodToken }),
+		with(anonymous, "A6", func(a *attempt) {
+			a.path = gadgetPath + "?limit=1&Access%5fToken=" + goodToken + "&token=" + widerToken
+		}),
+		with(anonymous, "A5", func(a *attempt) { a.header = []string{"X-Auth-Token", goodToken, "Cookie", "token=" + goodToken} }),
+		with(unknown, "A5", func(a *attempt) { a.header = presenting("password-of-" + strings.Repeat("a", 5000)) }),
 		with(unknown, "A6", func(a *attempt) {
 			const offer = "base64url.bearer.authorization.k8s.io."
 			a.header = []string{"Sec-Websocket-Protocol", offer + base64.RawURLEncoding.EncodeToString([]byte(goodToken)) + ", v5"}
@@ -276,6 +288,11 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"exp": "9999999999"}) }),
 		with(unknown, "J4", func(a *attempt) { a.header = claims(map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}) }),
 		with(unknown, "J5", func(a *attempt) { a.header = claims(map[string]any{"aud": []string{}}) }),
+		with(unknown, "J10", func(a *attempt) { a.header = mail(false) }),
+		with(unknown, "J10", func(a *attempt) { a.header = mail("true") }),
+		with(unknown, "J10", func(a *attempt) { a.header = mail(1) }),
+		{row: "J10", header: mail(true), code: 403, user: "ann@example.dev", how: "jwt", issuer: g.mail.URL},
+		{row: "A13", header: []string{"X-Remote-User", "system:apiserver", "Authorization", "Bearer system:apiserver"}, code: 401},
 		with(unknown, "J11", func(a *attempt) {
 			a.header = claims(map[string]any{
 				"_claim_names":   map[string]any{"groups": "s"},
@@ -347,6 +364,12 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 			for n := range 2000 {
 				a.header = append(a.header, fmt.Sprintf("X-%d", n), "")
 			}
+		}),
+		with(anonymous, "H9", func(a *attempt) {
+			a.header = []string{"Origin", "https://attacker.example", "Sec-Fetch-Site", "cross-site"}
+		}),
+		with(ann, "H11", func(a *attempt) {
+			a.header = append(presenting(goodToken), "Connection", "Upgrade", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__")
 		}),
 		with(ann, "H12", func(a *attempt) {
 			a.method, a.body, a.code, a.verb, a.on = "POST", `{"metadata":{"name":"panics"}}`, 500, "create", gadgetNamed("panics")

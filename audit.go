@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -64,7 +65,8 @@ type auditor struct {
 	method     string // and of how the sender has proved who they are
 	issuer     string // and of who vouches for the sender
 
-	lines    sync.Pool // of *[]byte
+	lines    sync.Pool     // of *[]byte
+	lists    chan struct{} // holds a token for each record with a list that is being written
 	events   atomic.Uint64
 	rejected atomic.Uint64
 	levels   [len(auditLevels)]atomic.Uint64
@@ -90,6 +92,7 @@ func (s *Server) buildAudit(domain string) error {
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
+		lists: make(chan struct{}, maxListRecords),
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -218,6 +221,10 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 		return true
 	}
 	a := r.auditor
+	if r.Later != nil && stage != audit.StageRequestReceived {
+		a.lists <- struct{}{}
+		defer func() { <-a.lists }()
+	}
 	line, _ := a.lines.Get().(*[]byte)
 	if line == nil {
 		line = new([]byte)
@@ -239,6 +246,10 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 	}
 	return stored
 }
+
+// maxListRecords bounds how many records with lists are written at once. Each takes some times the
+// length of its list, up to 10 MiB, while it is made.
+const maxListRecords = 2
 
 // maxPooledLine prevents one long record from keeping its memory forever.
 const maxPooledLine = 64 << 10
@@ -328,7 +339,11 @@ func (r *recording) bodies(e *audit.Event) {
 		return
 	}
 	answer := r.Answer
-	if answer == nil {
+	switch {
+	case answer != nil:
+	case r.Later != nil:
+		answer = r.Later()
+	default:
 		answer = r.x.Answer()
 	}
 	e.ResponseObject = r.body(answer)
@@ -391,12 +406,52 @@ func (r *recording) annotations() map[string]string {
 	return out
 }
 
-// requestURI is the URI as the client sent it (AUD-05). The absolute form can have a password.
+// requestURI is the URI as the client sent it (AUD-05), without credentials. The absolute form can have
+// a password, and clients of other APIs put tokens into the query (A5, A6).
 func requestURI(r *http.Request) string {
-	if strings.HasPrefix(r.RequestURI, "/") {
-		return r.RequestURI
+	uri := r.RequestURI
+	if !strings.HasPrefix(uri, "/") {
+		uri = r.URL.RequestURI()
 	}
-	return r.URL.RequestURI()
+	path, query, ok := strings.Cut(uri, "?")
+	if !ok || !hasTokens(query) {
+		return uri
+	}
+	out := append([]byte(path), '?')
+	for i, pair := range strings.Split(query, "&") {
+		if i > 0 {
+			out = append(out, '&')
+		}
+		if name, _, ok := strings.Cut(pair, "="); ok && holdsToken(name) {
+			pair = name + "=<redacted>"
+		}
+		out = append(out, pair...)
+	}
+	return string(out)
+}
+
+func hasTokens(query string) bool {
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, _, ok := strings.Cut(pair, "="); ok && holdsToken(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsToken reports whether a query parameter of this name is a place for credentials elsewhere. None is
+// one here.
+func holdsToken(name string) bool {
+	if strings.IndexByte(name, '%') >= 0 {
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+	}
+	switch strings.ToLower(name) {
+	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "password", "client_secret":
+		return true
+	}
+	return false
 }
 
 // maxUserAgent bounds what a client calls itself (AUD-35).

@@ -225,6 +225,10 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			}))
 			return
 		}
+		if len(r.Header["Content-Length"]) > 1 { // net/http takes the first one over HTTP/2, somebody between another one (H6)
+			negotiate.WriteError(w, r, status.BadRequest("the request has several lengths"))
+			return
+		}
 		if err := x.Parse(s.parser, r); err != nil {
 			writeParseError(w, r, err)
 			return

@@ -88,7 +88,7 @@ func TestOPS_01_HandshakesNameTheClientAuthorities(t *testing.T) {
 	first := authority("first")
 	r := startRun(t, nil, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{ClientCAs: now.Load, Curves: []tls.CurveID{tls.CurveP384}})
 	named := func() (names []string) {
-		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, GetClientCertificate: func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, GetClientCertificate: func(i *tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			for _, name := range i.AcceptableCAs {
 				names = append(names, string(name))
 			}
@@ -97,6 +97,7 @@ func TestOPS_01_HandshakesNameTheClientAuthorities(t *testing.T) {
 		conn, err := d.DialContext(t.Context(), "tcp", r.addr)
 		require.NoError(t, err)
 		require.Equal(t, tls.CurveP384, conn.(*tls.Conn).ConnectionState().CurveID)
+		require.Equal(t, "h2", conn.(*tls.Conn).ConnectionState().NegotiatedProtocol)
 		require.NoError(t, conn.Close())
 		return names
 	}

@@ -253,6 +253,8 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 		c.tls.ClientAuth = tls.RequestClientCert // package authn/x509 verifies the certificate
 	}
 	if c.clientCAs != nil {
+		// net/http adds its protocols to the configuration of the server and not to the one for a client.
+		c.tls.NextProtos = []string{"h2", "http/1.1"}
 		c.tls.GetConfigForClient = namesAuthorities(c.tls.Clone(), c.clientCAs)
 	}
 	if c.listener != nil {

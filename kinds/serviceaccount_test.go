@@ -151,3 +151,17 @@ func revokesTokens(t *testing.T, send func(*http.Request) (int, []byte)) {
 		}
 	}
 }
+
+// NS-07: a namespace that ends gets no new tokens, as it gets no new objects. Those of its accounts that
+// are there already count until the account goes.
+func TestANamespaceThatEndsIssuesNoTokens(t *testing.T) {
+	h := serveAccounts(t, memory.New(), serviceaccount.Options{})
+	h.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"going"}}`)
+	const account = "/api/v1/namespaces/going/serviceaccounts"
+	h.must(201, "POST", account, `{"metadata":{"name":"robot","finalizers":["example.dev/hold"]}}`)
+	h.must(201, "POST", account+"/robot/token", `{}`)
+	h.must(200, "DELETE", "/api/v1/namespaces/going", "")
+	answer := h.must(403, "POST", account+"/robot/token", `{}`)
+	require.Contains(t, answer["message"], "because it is being terminated")
+	h.must(200, "PATCH", account+"/robot", `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+}

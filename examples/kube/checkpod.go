@@ -23,10 +23,21 @@ func (c *cluster) checkPod(p *corev1.Pod, f *status.Fields) {
 	}
 }
 
+// checkNewPod reports errors in a new pod. Ephemeral containers come by their subresource alone, to whose
+// right nobody else may help themselves.
+func checkNewPod(p *corev1.Pod, f *status.Fields) {
+	if len(p.Spec.EphemeralContainers) > 0 {
+		f.At("spec", "ephemeralContainers").Forbidden("cannot be set on create")
+	}
+}
+
 // checkTemplate reports errors in a pod template.
 func (c *cluster) checkTemplate(t *corev1.PodTemplateSpec, at status.Field) {
 	checkLabels(at.Child("metadata").Child("labels"), t.Labels)
 	c.checkPodSpec(&t.Spec, at.Child("spec"))
+	if len(t.Spec.EphemeralContainers) > 0 {
+		at.Child("spec").Child("ephemeralContainers").Forbidden("ephemeral containers not allowed in pod template")
+	}
 }
 
 // checkPodSpec reports errors in a pod's spec.

@@ -23,7 +23,7 @@ func pods(c *cluster) []registry.Definition {
 			cluster:     c,
 			Kind: registry.Kind[corev1.Pod]{
 				Rules: registry.Rules[corev1.Pod]{
-					Complete: c.completePod, Validate: checked(c.checkPod),
+					Complete: c.completePod, Validate: checked(c.checkPod), ValidateCreate: checked(checkNewPod),
 					ValidateUpdate: checkPodUpdate, Grace: podGrace,
 				},
 

@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // act runs an action on the document that was sent.
@@ -31,6 +33,9 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	if err := checkActionConditions(w, *call.Object); err != nil {
 		return nil, err
 	}
+	if err := at.acceptsActions(ctx, verb, call.Target); err != nil {
+		return nil, err
+	}
 	call.DryRun = o.DryRun
 	answer, err := in.handler.Run(ctx, call, w.sent.new)
 	if err != nil {
@@ -42,6 +47,20 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 		answer = registry.Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
 	}
 	return documentResult(as, answer, verb == verbCreate)
+}
+
+// acceptsActions asks whether the namespace accepts what an action creates: a namespace that ends gets no
+// new tokens and no new bindings. Nothing is committed with the answer, so there are no conditions to keep.
+func (at *Resolved) acceptsActions(ctx context.Context, verb string, t registry.Target) error {
+	e, kind := at.engine, at.acts.Kind
+	if verb != verbCreate || kind.ClusterScoped || e.cfg.Gate == nil {
+		return nil
+	}
+	_, err := e.cfg.Gate.AdmitCreate(ctx, e.cfg.Store, kind.GroupResource(), t.Namespace, t.Name)
+	if errors.Is(err, storage.ErrUnavailable) {
+		return e.readError(kind, verb, err)
+	}
+	return err
 }
 
 // documentResult returns an answer that is not stored. Its kind is the promised one, unless the

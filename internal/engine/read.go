@@ -108,6 +108,21 @@ type Listed struct {
 
 	// Stored are the same objects in their stored form, which needs no conversion.
 	Stored iter.Seq2[*watch.Entry, error]
+
+	shown bool // Items are converted
+	late  bool // conversions choose the items
+}
+
+// Again returns the items once more, for somebody who may still want them when the request has ended
+// and with it the context of Items. ok is false if there is no such thing.
+func (l *Listed) Again(ctx context.Context) (items iter.Seq2[*watch.Entry, error], ok bool) {
+	switch {
+	case l.late:
+		return nil, false
+	case l.shown:
+		return l.Served.showEach(ctx, l.Stored), true
+	}
+	return l.Stored, true
 }
 
 // List reads a collection.
@@ -163,8 +178,9 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 	}
 	out.Converted = lr.MetadataOnly && !late.empty()
 	if served.Converts() && (!lr.MetadataOnly || out.Converted) {
-		out.Items = served.showEach(ctx, out.Stored)
+		out.Items, out.shown = served.showEach(ctx, out.Stored), true
 	}
+	out.late = found.late != nil
 	return out, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -47,7 +48,15 @@ type Output struct {
 
 	yamlOnce sync.Once
 	yamlTurn chan struct{} // semaphore for the conversion of long documents
+	yamlHeld chan struct{} // and for those that are held until the client has read them
 }
+
+// At most maxYAMLHeld long YAML documents are held at once. Another one waits for yamlPatience, which is
+// less than the time that a client has to read a piece.
+const (
+	maxYAMLHeld  = 8
+	yamlPatience = 20 * time.Second
+)
 
 // Write responds to r with one JSON document in the negotiated form. The document must be valid.
 // Write does not retain it. The error is a *status.Error if nothing was sent, and otherwise the
@@ -157,6 +166,7 @@ type Answer struct {
 
 	text       io.Writer    // receives the JSON document, indents it if requested, and calls send
 	held       bytes.Buffer // for YAML the whole document, otherwise the body below the threshold
+	letGo      func()       // of a long YAML document, ends its turn to be held; nil for any other
 	compressor *compressor  // not nil after compression has started
 	parts      *partWriter  // not nil for a response made of parts
 }
@@ -181,6 +191,16 @@ func (a *Answer) holdForYAML(p []byte) (int, error) {
 	if a.held.Len()+len(p) > limit {
 		return 0, status.NotAcceptable([]string{JSON.String()})
 	}
+	if a.letGo == nil && a.held.Len()+len(p) > quickYAML {
+		a.output.makeTurns()
+		ctx, cancel := context.WithTimeout(a.request.Context(), yamlPatience)
+		letGo, err := take(ctx, a.output.yamlHeld)
+		cancel()
+		if err != nil {
+			return 0, status.From(err)
+		}
+		a.letGo = letGo
+	}
 	return a.held.Write(p)
 }
 
@@ -200,6 +220,7 @@ func (a *Answer) Close() error {
 		if err != nil {
 			return err
 		}
+		a.held = bytes.Buffer{}
 		return a.sendWhole(document)
 	case a.form.Pretty:
 		if err := a.send([]byte{'\n'}); err != nil {
@@ -221,7 +242,7 @@ func (a *Answer) Close() error {
 // the request ends while it waits for its turn.
 func (a *Answer) toYAML() ([]byte, error) {
 	if a.held.Len() > quickYAML {
-		release, err := a.output.takeYAMLTurn(a.request.Context())
+		release, err := take(a.request.Context(), a.output.yamlTurn)
 		if err != nil {
 			return nil, status.From(err)
 		}
@@ -234,12 +255,15 @@ func (a *Answer) toYAML() ([]byte, error) {
 	return document, nil
 }
 
-// takeYAMLTurn waits until no other long document is being converted, or until ctx ends.
-func (o *Output) takeYAMLTurn(ctx context.Context) (release func(), err error) {
-	o.yamlOnce.Do(func() { o.yamlTurn = make(chan struct{}, 1) })
+func (o *Output) makeTurns() {
+	o.yamlOnce.Do(func() { o.yamlTurn, o.yamlHeld = make(chan struct{}, 1), make(chan struct{}, maxYAMLHeld) })
+}
+
+// take waits until there is room in a semaphore, or until ctx ends.
+func take(ctx context.Context, turn chan struct{}) (release func(), err error) {
 	select {
-	case o.yamlTurn <- struct{}{}:
-		return func() { <-o.yamlTurn }, nil
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -254,6 +278,10 @@ func (a *Answer) Abort() {
 		a.compressor = nil
 	}
 	a.held = bytes.Buffer{}
+	if a.letGo != nil {
+		a.letGo()
+		a.letGo = nil
+	}
 }
 
 // bodyWriter adapts send to io.Writer.

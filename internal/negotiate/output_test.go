@@ -173,7 +173,8 @@ func TestYAMLAnswerIsBounded(t *testing.T) {
 func TestLIM_15_LongYAMLAnswersOneAtATime(t *testing.T) {
 	out := new(Output)
 	long := []byte(`{"text":"` + strings.Repeat("x", quickYAML) + `"}`)
-	release, err := out.takeYAMLTurn(t.Context()) // another request has its turn
+	out.makeTurns()
+	release, err := take(t.Context(), out.yamlTurn) // another request has its turn
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

@@ -15,6 +15,10 @@ type Record struct {
 	// them.
 	Request, Answer []byte
 
+	// Later makes Answer when the record is written. A list may be long, and its client may take its
+	// time to read it: nothing is held for the record meanwhile.
+	Later func() []byte
+
 	// Status is the answer if it is a Status.
 	Status *meta.Status
 

@@ -211,12 +211,27 @@ func (s *sink) text(text []byte) error {
 	return s.part(part)
 }
 
-// plain sends text that is not compressed, in full pieces.
-func (s *sink) plain(text []byte) (err error) {
-	if s.rest = append(s.rest, text...); len(s.rest) >= pieceBytes {
-		s.rest, err = s.pieces(s.rest)
+// plain sends text that is not compressed, in full pieces. It copies no more than fills one.
+func (s *sink) plain(text []byte) error {
+	if len(s.rest) > 0 {
+		n := min(pieceBytes-len(s.rest), len(text)) // the rest never fills a piece
+		s.rest, text = append(s.rest, text[:n]...), text[n:]
+		if len(s.rest) < pieceBytes {
+			return nil
+		}
+		var err error
+		if s.rest, err = s.pieces(s.rest); err != nil {
+			return err
+		}
 	}
-	return err
+	for len(text) >= pieceBytes {
+		if _, err := s.Write(text[:pieceBytes]); err != nil {
+			return err
+		}
+		text = text[pieceBytes:]
+	}
+	s.rest = append(s.rest, text...)
+	return nil
 }
 
 func (s *sink) part(part negotiate.Part) error {

@@ -37,8 +37,9 @@ type messageList struct {
 	next     int      // the segment to be sent
 }
 
-// ownBytes is how much each list may hold. It must ask for more.
-const ownBytes = 4 << 20
+// ownBytes is how much each list may hold. It must ask for more: some hundred clients that do not read
+// what they have asked for hold as many lists.
+const ownBytes = 256 << 10
 
 var (
 	errChanged = errors.New("a list changed while it was written")

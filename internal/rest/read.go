@@ -81,7 +81,7 @@ func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 	defer answer.Abort()
 	err := c.keepList(form, l)
 	if err == nil {
-		err = c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection}, l)
+		err = c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection, exchange: request.ExchangeFrom(c.r.Context())}, l)
 	}
 	if err == nil {
 		err = answer.Close()
@@ -112,6 +112,13 @@ func (c *call) giveBack(connection *http.ResponseController) {
 // listProgress is about how long a client may take for one piece of a list. The host's time-out for a whole answer is not meant
 // for lists of any length; this one ends clients that do not read.
 const listProgress = 30 * time.Second
+
+// After listPatience a client must have taken listRate bytes a second on average. Else a few users
+// who read just fast enough for each piece would hold all requests that may be in flight, for hours.
+const (
+	listPatience = time.Minute
+	listRate     = 32 << 10
+)
 
 // A listForm writes a whole list. There are three: protobuf begins with its length, segments are kept for the next
 // reader, and everything else is written object by object.
@@ -171,6 +178,7 @@ func (f each) writeList(w *listWriter, l *engine.Listed) error {
 type listWriter struct {
 	answer     *negotiate.Answer
 	connection *http.ResponseController
+	exchange   *request.Exchange
 	extended   time.Time // when the deadline was last put off
 }
 
@@ -190,7 +198,11 @@ func (w *listWriter) pieces(buf []byte) ([]byte, error) {
 // each piece.
 func (w *listWriter) extend() {
 	if now := time.Now(); now.Sub(w.extended) > listProgress/16 {
-		_ = w.connection.SetWriteDeadline(now.Add(listProgress))
+		until, last := now.Add(listProgress), w.exchange.Start.Add(listPatience+time.Duration(w.exchange.Bytes.Load()/listRate)*time.Second)
+		if last.Before(until) {
+			until = last
+		}
+		_ = w.connection.SetWriteDeadline(until)
 		w.extended = now
 	}
 }

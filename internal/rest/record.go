@@ -1,9 +1,12 @@
 package rest
 
 import (
+	"context"
 	"fmt"
+	"iter"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/status"
@@ -43,33 +46,54 @@ func (c *call) keepObject(form negotiate.Result, entry *watch.Entry) error {
 const maxKeptList = 10 << 20
 
 // keepList records an answer that is a list. It is written a second time for that, because the
-// answer is compressed or not JSON for many clients. A list that is too long is not recorded.
+// answer is compressed or not JSON for many clients, and when the record is written: a client that
+// reads slowly must not make the server hold it. A list that is too long is not recorded.
 func (c *call) keepList(form negotiate.Result, l *engine.Listed) error {
-	if r := c.record(); r == nil || !r.KeepsAnswer {
+	r := c.record()
+	if r == nil || !r.KeepsAnswer {
 		return nil
 	}
 	items, ok := c.renderer(asRecorded(form)).(itemRenderer)
 	if !ok {
 		return nil
 	}
-	buf, err := items.head(nil, l)
-	if err != nil {
-		return status.Internal(err)
-	}
-	for entry, err := range l.Items {
-		if err != nil {
-			return listError(err)
+	ctx := context.WithoutCancel(c.r.Context())
+	if again, ok := l.Again(ctx); ok {
+		r.Later = func() []byte {
+			document, err := listDocument(items, l, again)
+			if err != nil {
+				c.opts.Logger.Error(err, "a list could not be written for its audit record", guard.WithStack(err, "resource", l.Served.Resource.GroupResource().String())...)
+			}
+			return document
 		}
-		if buf, err = items.item(buf, entry); err != nil {
-			return status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
+		return nil
+	}
+	document, err := listDocument(items, l, l.Items)
+	if err == nil {
+		c.keepDocument(document)
+	}
+	return err
+}
+
+// listDocument writes a list as a whole. It is nil if that would be too long.
+func listDocument(form itemRenderer, l *engine.Listed, entries iter.Seq2[*watch.Entry, error]) ([]byte, error) {
+	buf, err := form.head(nil, l)
+	if err != nil {
+		return nil, status.Internal(err)
+	}
+	for entry, err := range entries {
+		if err != nil {
+			return nil, listError(err)
+		}
+		if buf, err = form.item(buf, entry); err != nil {
+			return nil, status.Internal(fmt.Errorf("write %s: %w", entry.Key(), err))
 		}
 		if len(buf) > maxKeptList {
-			return nil
+			return nil, nil
 		}
 	}
-	if buf, err = items.tail(buf, l); err != nil {
-		return status.Internal(err)
+	if buf, err = form.tail(buf, l); err != nil {
+		return nil, status.Internal(err)
 	}
-	c.keepDocument(buf)
-	return nil
+	return buf, nil
 }
