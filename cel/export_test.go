@@ -69,3 +69,6 @@ func AskAdmission(ctx context.Context, a *Admission, in AdmissionInput, text str
 	written, _ := json.AppendTree(nil, tree)
 	return "", name + " " + string(written), cost
 }
+
+// PartsIn is partsIn.
+func PartsIn(text string) int { return partsIn(text) }
