@@ -155,8 +155,8 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	if err := a.countParts(text); err != nil {
 		return nil, err
 	}
-	ast, issues := env.Parse(text)
-	if issues == nil || issues.Err() == nil {
+	ast, issues := parse(env, text)
+	if !isBad(issues) {
 		if callsIn(ast) > maxCalls {
 			return nil, whole(tooManyCalls)
 		}
@@ -167,8 +167,8 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 		markRounds(ast)
 		ast, issues = env.Check(ast)
 	}
-	if issues != nil && issues.Err() != nil {
-		return nil, whole("compilation failed: " + issues.String())
+	if isBad(issues) {
+		return nil, whole("compilation failed: " + described(issues, text))
 	}
 	if len(results) > 0 && !slices.ContainsFunc(results, func(t Type) bool { return t.is == celgo.DynType || t.is.IsExactType(ast.OutputType()) }) {
 		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())

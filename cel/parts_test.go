@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	celgo "github.com/google/cel-go/cel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/cel"
@@ -44,6 +45,9 @@ func TestC1_C3_ExpressionsAreCountedBeforeTheyAreRead(t *testing.T) {
 		"maps":          {strings.Repeat("{1:", 90) + "1" + strings.Repeat("}", 90) + ".size() > 0", "nested too deeply"},
 		"lists by maps": {"[0]" + strings.Repeat(".map(x, [x])", 90) + ".size() > 0", "nested too deeply"},
 		"made in loops": {"[0]" + strings.Repeat(".map(x, [[x]])", 60) + ".size() > 0", "nested too deeply"},
+		"wrong names":   {strings.Repeat(" ", 15_000) + "[" + strings.Repeat("x, ", 300) + "1]", "undeclared reference"},
+		"many problems": {strings.Repeat("x ? y : ", 50) + "z", "more errors were truncated"},
+		"a long name":   {strings.Repeat("x", 90_000), "undeclared reference"},
 		"optional":      {strings.Repeat("optional.of(", 90) + "1" + strings.Repeat(")", 90) + ".hasValue()", "nested too deeply"},
 	} {
 		scope, err := cel.NewAdmission(cel.AdmissionOptions{})
@@ -55,6 +59,7 @@ func TestC1_C3_ExpressionsAreCountedBeforeTheyAreRead(t *testing.T) {
 		_, err = scope.Compile(c.text, false)
 		runtime.ReadMemStats(&after)
 		require.ErrorContains(t, err, c.problem, name)
+		require.Less(t, len(err.Error()), 64<<10, name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64*len(c.text)+1<<20), name)
 	}
 	for _, text := range []string{
@@ -96,4 +101,20 @@ func TestRulesAreCompiledOnce(t *testing.T) {
 	second, _ := cel.CompileRules(schema, cel.RuleOptions{Compiled: &known, Stored: true})
 	require.Same(t, first, second)
 	runtime.KeepAlive(first)
+}
+
+// Problems are written as the language writes them.
+func TestProblemsReadAsThoseOfTheLanguage(t *testing.T) {
+	env, err := celgo.NewEnv()
+	require.NoError(t, err)
+	for _, text := range []string{
+		"", "x", "1 +", "1 +\n  2 + y", "'\u00e4\u4e16' + x", "\tx + 1", "x + y + z", "a.b.c(d)", "(", "'open", "1 + 'a'", "[1, 'a'].b", "\n\n x",
+		strings.Repeat("x+", 30) + "1", strings.Repeat("x+\n", 120) + "1", "\u4e16", strings.Repeat("x", 300),
+	} {
+		_, issues := env.Compile(text)
+		if issues.Err() == nil {
+			continue
+		}
+		require.Equal(t, issues.String(), cel.Described(env, text), "%q", text)
+	}
 }

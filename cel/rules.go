@@ -430,8 +430,8 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 	if !c.options.Stored && partsIn(text) > maxParts {
 		return nil, what + "compilation failed: " + tooManyParts
 	}
-	ast, issues := env.Parse(text)
-	if issues == nil || issues.Err() == nil {
+	ast, issues := parse(env, text)
+	if !isBad(issues) {
 		calls := callsIn(ast)
 		if c.work += work(text, calls); c.work > maxCompileWork {
 			return nil, what + tooMuchWork
@@ -447,8 +447,8 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 		ast, issues = env.Check(ast)
 	}
 	switch {
-	case issues != nil && issues.Err() != nil:
-		return nil, what + "compilation failed: " + issues.String()
+	case isBad(issues):
+		return nil, what + "compilation failed: " + described(issues, text)
 	case ast.OutputType() != result && what == "":
 		return nil, "cel expression must evaluate to a bool"
 	case ast.OutputType() != result:
