@@ -22,8 +22,8 @@ const (
 	// definitions there are at least 28 bytes for each part.
 	minRuleParts  = 4_000
 	bytesOfPart   = 16
-	partsOfAny    = 16     // what each expression counts besides its own
-	maxScopeParts = 16_000 // of all expressions of a policy
+	partsOfAny    = 16    // what each expression counts besides its own
+	maxScopeParts = 8_000 // of all expressions of a policy; public ones have up to 1,900
 
 	maxSchemaDepth  = 200 // of documents, which do not contain themselves
 	maxRuleProblems = 32  // after which rules are not compiled any more
@@ -147,7 +147,8 @@ func escapeLength(text string) int {
 	if len(text) < 2 {
 		return 0
 	}
-	digits, octal := 0, false
+	var digits int
+	var octal bool
 	switch text[1] {
 	case 'a', 'b', 'f', 'n', 'r', 't', 'v', '"', '\'', '\\', '?', '`':
 		return 2
