@@ -61,6 +61,7 @@ type config struct {
 	debug        Debug
 
 	gates    *feature.Gates    // the features of kubernetes, read by New
+	compiled *cel.Compiled     // rules of schemas, for the engine and for definitions
 	selected feature.Selection // its versions and resources, read by New
 }
 
@@ -81,6 +82,7 @@ func defaults() *config {
 		log:        logr.FromSlogHandler(slog.Default().Handler()),
 		kubernetes: Kubernetes{Version: defaultVersion()},
 		http:       HTTP{RequestTimeout: time.Minute},
+		compiled:   new(cel.Compiled),
 		access:     Access{RecheckEvery: time.Minute, OpenPaths: []string{"/healthz", "/livez", "/readyz"}},
 	}
 }
@@ -93,6 +95,7 @@ func (c *config) engine() engine.Config {
 
 		WrongTypeIsBadRequest: c.kubernetes.WrongTypeIsBadRequest,
 		Prices:                c.prices(),
+		Compiled:              c.compiled,
 		History:               c.watches.History,
 		LogBytes:              c.watches.LogBytes,
 		VerifyEvery:           c.watches.VerifyEvery,

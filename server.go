@@ -184,7 +184,7 @@ func (s *Server) build() error {
 func (s *Server) env(domain string) registry.Env {
 	return registry.Env{
 		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
-		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices()},
+		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices(), Compiled: s.cfg.compiled},
 	}
 }
 

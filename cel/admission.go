@@ -48,6 +48,7 @@ type Admission struct {
 	made    map[admissionKey]*celgo.Env
 	fields  map[string]Type // of variables
 	defined map[string]*AdmissionExpression
+	parts   int // of all expressions so far
 }
 
 // admissionKey tells the environments of one policy apart.
@@ -151,17 +152,23 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	if err != nil {
 		return nil, whole("unexpected error loading CEL environment: " + err.Error())
 	}
-	ast, issues := env.Parse(text)
-	if issues == nil || issues.Err() == nil {
+	if err := a.countParts(text); err != nil {
+		return nil, err
+	}
+	ast, issues := parse(env, text)
+	if !isBad(issues) {
 		if callsIn(ast) > maxCalls {
 			return nil, whole(tooManyCalls)
+		}
+		if typeDepth(ast) > maxTypeDepth {
+			return nil, whole(tooDeep)
 		}
 		a.options.Prices.mark(ast)
 		markRounds(ast)
 		ast, issues = env.Check(ast)
 	}
-	if issues != nil && issues.Err() != nil {
-		return nil, whole("compilation failed: " + issues.String())
+	if isBad(issues) {
+		return nil, whole("compilation failed: " + described(issues, text))
 	}
 	if len(results) > 0 && !slices.ContainsFunc(results, func(t Type) bool { return t.is == celgo.DynType || t.is.IsExactType(ast.OutputType()) }) {
 		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
@@ -178,6 +185,22 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 		return nil, whole("program instantiation failed: " + err.Error())
 	}
 	return &AdmissionExpression{text: text, code: code}, nil
+}
+
+// countParts counts the parts of an expression, and fails if there are too many. Expressions that are stored already
+// are not counted.
+func (a *Admission) countParts(text string) error {
+	if a.options.Stored {
+		return nil
+	}
+	n := partsIn(text)
+	if n > maxParts {
+		return whole("compilation failed: " + tooManyParts)
+	}
+	if a.parts += n + partsOfAny; a.parts > maxScopeParts {
+		return whole(tooManyOfPolicy)
+	}
+	return nil
 }
 
 // AdmissionExpression is a compiled expression of a policy.

@@ -154,9 +154,9 @@ func (e *CompileError) Error() string { return e.text }
 // [Dyn] stands for results whose type is not known before evaluation; the caller checks the value.
 // An error is a [*CompileError].
 func (e *Environment) Compile(expression string, results ...Type) (*Program, error) {
-	ast, issues := e.env.Compile(expression)
-	if issues != nil && len(issues.Errors()) > 0 {
-		failed := &CompileError{text: "compilation failed: " + issues.String()}
+	ast, issues := compile(e.env, expression)
+	if isBad(issues) {
+		failed := &CompileError{text: "compilation failed: " + described(issues, expression)}
 		for _, i := range issues.Errors() {
 			failed.Problems = append(failed.Problems, Problem{Line: i.Location.Line(), Column: i.Location.Column() + 1, Message: i.Message})
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	celgo "github.com/google/cel-go/cel"
+
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -68,4 +70,13 @@ func AskAdmission(ctx context.Context, a *Admission, in AdmissionInput, text str
 	}
 	written, _ := json.AppendTree(nil, tree)
 	return "", name + " " + string(written), cost
+}
+
+// PartsIn is partsIn.
+func PartsIn(text string) int { return partsIn(text) }
+
+// Described returns the problems of an expression.
+func Described(env *celgo.Env, text string) string {
+	_, issues := compile(env, text)
+	return described(issues, text)
 }

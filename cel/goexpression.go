@@ -72,10 +72,10 @@ func NewExpression[T any](text string, results ...Type) (*Expression[T], error) 
 	if err != nil {
 		return nil, fmt.Errorf("environment of expressions: %w", err)
 	}
-	ast, issues := env.Compile(text)
+	ast, issues := compile(env, text)
 	switch {
-	case issues != nil && issues.Err() != nil:
-		return nil, whole("compilation failed: " + issues.String())
+	case isBad(issues):
+		return nil, whole("compilation failed: " + described(issues, text))
 	case len(results) > 0 && !anyAccepts(results, ast.OutputType()):
 		return nil, whole("must evaluate to " + oneOf(results) + " but got " + ast.OutputType().String())
 	}

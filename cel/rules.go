@@ -33,8 +33,16 @@ type RuleOptions struct {
 	// limits apply to its estimated costs.
 	Stored bool
 
+	// Size is the length of the document that the schema was read from, which says how many parts all its
+	// rules may have together. Zero sets no limit.
+	Size int
+
 	// Prices are the prices of the parts of expressions.
 	Prices Prices
+
+	// Compiled, if set, returns the rules of schemas that were compiled with the same prices before, and is
+	// told of others.
+	Compiled *Compiled
 
 	// Path is the position of the schema in its document, such as
 	// "spec.validation.openAPIV3Schema". The paths of all problems begin with it.
@@ -75,10 +83,16 @@ func (n *node) isEmpty() bool {
 // name and the generateName.
 // Source: CRD-12, CRD-13, CEL-28.
 func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.FieldError) {
-	if !hasRules(schema, map[*openapi.Schema]bool{}) {
+	if !schema.HasRules() {
 		return nil, nil
 	}
-	c := compiler{options: o, open: map[*openapi.Schema]*node{}, ruled: map[*openapi.Schema]bool{}}
+	if known := o.Compiled.of(schema); known != nil {
+		return known, nil
+	}
+	c := compiler{options: o, open: map[*openapi.Schema]*node{}}
+	if o.Size > 0 && !o.Stored && c.newParts(schema, 0) > minRuleParts+o.Size/bytesOfPart {
+		return nil, []status.FieldError{{Type: meta.CauseFieldValueForbidden, Field: o.Path, Detail: tooManyOfRules}}
+	}
 	if err := c.prepare(); err != nil {
 		return nil, []status.FieldError{{Type: meta.CauseInternalError, Field: o.Path, Detail: err.Error()}}
 	}
@@ -92,19 +106,9 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 	if problems := append(c.malformed, c.problems...); len(problems) > 0 {
 		return nil, problems
 	}
-	return &Rules{root: root}, nil
-}
-
-func hasRules(s *openapi.Schema, seen map[*openapi.Schema]bool) bool {
-	if s == nil || seen[s] {
-		return false
-	}
-	seen[s] = true
-	if len(s.Rules) > 0 || hasRules(s.Items, seen) || hasRules(s.AdditionalProperties, seen) {
-		return true
-	}
-	below := func(s *openapi.Schema) bool { return hasRules(s, seen) }
-	return slices.ContainsFunc(s.Properties, func(p openapi.Property) bool { return below(p.Schema) }) || slices.ContainsFunc(s.AllOf, below)
+	out := &Rules{root: root}
+	o.Compiled.keep(schema, out)
+	return out, nil
 }
 
 // compiler compiles the rules of one schema.
@@ -112,7 +116,6 @@ type compiler struct {
 	options   RuleOptions
 	new, base *celgo.Env
 	open      map[*openapi.Schema]*node // schemas that are being compiled, for types that contain themselves
-	ruled     map[*openapi.Schema]bool
 
 	malformed []status.FieldError // rules that are not looked at any further
 	problems  []status.FieldError
@@ -172,7 +175,7 @@ func (p place) times(most *int64) place {
 // compile compiles a schema with everything below it. It reports whether the rules in it are well
 // formed: the rules around malformed ones are not compiled.
 func (c *compiler) compile(p place) (*node, bool) {
-	if !c.hasRules(p.schema) {
+	if !p.schema.HasRules() {
 		return nil, true
 	}
 	if n, open := c.open[p.schema]; open {
@@ -194,15 +197,6 @@ func (c *compiler) compile(p place) (*node, bool) {
 		c.compileRules(n, p)
 	}
 	return n, sound
-}
-
-func (c *compiler) hasRules(s *openapi.Schema) bool {
-	found, known := c.ruled[s]
-	if !known {
-		found = hasRules(s, map[*openapi.Schema]bool{})
-		c.ruled[s] = found
-	}
-	return found
 }
 
 func (c *compiler) compileParts(n *node, p place) bool {
@@ -359,7 +353,7 @@ func (c *compiler) compileRules(n *node, p place) {
 		count = *p.count
 	}
 	for i, described := range p.schema.Rules {
-		if c.work > maxCompileWork {
+		if c.work > maxCompileWork || len(c.problems) >= maxRuleProblems {
 			return // reported once
 		}
 		at := p.at.Child("x-kubernetes-validations").Index(i)
@@ -405,14 +399,39 @@ func (c *compiler) compileRule(s *scope, described openapi.Rule, at *status.Path
 	return r
 }
 
+// newParts returns the number of parts of all expressions below a schema from a document that were not accepted
+// before.
+func (c *compiler) newParts(s *openapi.Schema, depth int) (n int) {
+	if !s.HasRules() || depth > maxSchemaDepth {
+		return 0
+	}
+	for _, r := range s.Rules {
+		for _, text := range []string{r.Rule, r.MessageExpression} {
+			if text != "" && (c.options.Known == nil || !c.options.Known(text)) {
+				n += partsOfAny + partsIn(text)
+			}
+		}
+	}
+	for _, branch := range s.AllOf {
+		n += c.newParts(branch, depth+1)
+	}
+	for _, p := range s.Properties {
+		n += c.newParts(p.Schema, depth+1)
+	}
+	return n + c.newParts(s.Items, depth+1) + c.newParts(s.AdditionalProperties, depth+1)
+}
+
 // expression compiles one expression. what begins the message of a problem.
 func (c *compiler) expression(s *scope, text string, optional bool, result *types.Type, what string) (_ *expression, problem string) {
 	env, err := s.env(c, c.options.Stored || c.options.Known != nil && c.options.Known(text), optional)
 	if err != nil {
 		return nil, err.Error()
 	}
-	ast, issues := env.Parse(text)
-	if issues == nil || issues.Err() == nil {
+	if !c.options.Stored && partsIn(text) > maxParts {
+		return nil, what + "compilation failed: " + tooManyParts
+	}
+	ast, issues := parse(env, text)
+	if !isBad(issues) {
 		calls := callsIn(ast)
 		if c.work += work(text, calls); c.work > maxCompileWork {
 			return nil, what + tooMuchWork
@@ -420,13 +439,16 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 		if c.tables += tablesIn(ast.NativeRep().Expr()); calls > maxCalls || c.tables > maxTables {
 			return nil, what + "compilation failed: " + tooMuch(calls)
 		}
+		if typeDepth(ast) > maxTypeDepth {
+			return nil, what + tooDeep
+		}
 		c.options.Prices.mark(ast)
 		markRounds(ast)
 		ast, issues = env.Check(ast)
 	}
 	switch {
-	case issues != nil && issues.Err() != nil:
-		return nil, what + "compilation failed: " + issues.String()
+	case isBad(issues):
+		return nil, what + "compilation failed: " + described(issues, text)
 	case ast.OutputType() != result && what == "":
 		return nil, "cel expression must evaluate to a bool"
 	case ast.OutputType() != result:

@@ -23,7 +23,7 @@ func (s *Schema) Fingerprint() uint64 {
 // ownMeaning hashes a node whose children already have their fingerprints. Because each child
 // contributes eight bytes, the cost is linear in the number of nodes.
 func (s *Schema) ownMeaning() uint64 {
-	return hashed(s.appendMeaning(nil, func(dst []byte, child *Schema) []byte {
+	return hashed(s.appendMeaning(make([]byte, 0, 128+24*len(s.Properties)), func(dst []byte, child *Schema) []byte {
 		return binary.BigEndian.AppendUint64(dst, child.ready.meaning)
 	}))
 }
@@ -76,8 +76,11 @@ func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []b
 			dst = appendWords(dst, "default", string(text))
 		}
 	}
-	properties := slices.Clone(s.Properties)
-	slices.SortFunc(properties, func(a, b Property) int { return strings.Compare(a.Name, b.Name) })
+	properties, byName := s.Properties, func(a, b Property) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(properties, byName) {
+		properties = slices.Clone(properties)
+		slices.SortFunc(properties, byName)
+	}
 	for _, p := range properties {
 		dst = appendWords(dst, "property", p.Name)
 		if p.Schema != nil {

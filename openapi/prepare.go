@@ -59,6 +59,7 @@ type prepared struct {
 	circular     bool   // the schema contains itself, or lies on a cycle
 	embeds       bool   // values can contain objects embedded by a document
 	keyed        bool   // values can contain keyed lists, by a document
+	ruled        bool   // there are rules at or below this node
 	meaning      uint64 // see Fingerprint
 }
 
@@ -185,9 +186,11 @@ func (b *builder) own(s *Schema) *Schema {
 }
 
 // children replaces the children of a copied node by their ready copies. It clones Properties
-// first, because the caller still owns the original slice.
+// first if the caller still owns the original slice.
 func (b *builder) children(s *Schema) {
-	s.Properties = slices.Clone(s.Properties)
+	if !b.costs.document {
+		s.Properties = slices.Clone(s.Properties)
+	}
 	for i, p := range s.Properties {
 		s.Properties[i].Schema = b.child(p.Schema, json.Name("properties"), json.Key(p.Name))
 		if p.Schema == nil {
@@ -214,6 +217,9 @@ func (b *builder) child(s *Schema, steps ...json.Step) *Schema {
 }
 
 func (b *builder) all(keyword string, branches []*Schema) []*Schema {
+	if len(branches) == 0 {
+		return nil
+	}
 	out := make([]*Schema, 0, len(branches))
 	for i, s := range branches {
 		b.branch()
@@ -295,7 +301,9 @@ func (s *Schema) inherit() (changed bool) {
 		s.Items != nil && s.Items.ready.embeds || s.AdditionalProperties != nil && s.AdditionalProperties.ready.embeds
 	r.keyed = r.keyed || s.ListType == ListMap && s.fromDocument ||
 		s.Items != nil && s.Items.ready.keyed || s.AdditionalProperties != nil && s.AdditionalProperties.ready.keyed
+	ruled := r.ruled || len(s.Rules) > 0 || s.Items.isRuled() || s.AdditionalProperties.isRuled() || slices.ContainsFunc(s.AllOf, (*Schema).isRuled)
 	for _, p := range s.Properties {
+		ruled = ruled || p.Schema.isRuled()
 		if p.Schema != nil {
 			r.keyed = r.keyed || p.Schema.ready.keyed
 			r.embeds = r.embeds || p.Schema.ready.embeds // never in a circle, which documents cannot describe
@@ -303,9 +311,17 @@ func (s *Schema) inherit() (changed bool) {
 			placed = placed || p.Schema.ready.placed || p.Schema.isPlaced()
 		}
 	}
-	changed = hasDefaults != r.hasDefaults || placed != r.placed
-	r.hasDefaults, r.placed = hasDefaults, placed
+	changed = hasDefaults != r.hasDefaults || placed != r.placed || ruled != r.ruled
+	r.hasDefaults, r.placed, r.ruled = hasDefaults, placed, ruled
 	return changed
+}
+
+func (s *Schema) isRuled() bool { return s != nil && s.ready.ruled }
+
+// HasRules reports whether the schema has rules, or one that describes a part of its values. One that is not
+// ready may have some.
+func (s *Schema) HasRules() bool {
+	return s != nil && (len(s.Rules) > 0 || s.ready == nil || s.ready.ruled)
 }
 
 // listDefaulted collects the properties that defaulting must visit. Most fields have no defaults
@@ -608,4 +624,8 @@ func containers(v any) (n int) {
 }
 
 // sortedNames returns the member names of an object in the order in which reports visit them.
-func sortedNames(object map[string]any) []string { return slices.Sorted(maps.Keys(object)) }
+func sortedNames(object map[string]any) []string {
+	out := slices.AppendSeq(make([]string, 0, len(object)), maps.Keys(object))
+	slices.Sort(out)
+	return out
+}

@@ -217,8 +217,13 @@ var plainKeywords = map[string]keyword{
 // their keyword, all of them instead of only the first.
 type treeReader struct {
 	walk
-	nodes int
+	nodes  int
+	listed int // in allOf, anyOf and oneOf, but for those that say integer or string
 }
+
+// maxStrange is how many schemas are read of those that no schema may have, such as the items of a list of items. One
+// is reason enough to refuse the document.
+const maxStrange = 20
 
 // keyword reads the value of one keyword into a schema.
 type keyword func(r *treeReader, s *Schema, v any)
@@ -278,11 +283,13 @@ func (r *treeReader) keyword(n *node, name string, v any) {
 	case "allOf":
 		n.allOf, s.AllOf = r.branches(v)
 	case "anyOf":
-		n.anyOf, s.AnyOf = r.branches(v)
+		if n.anyOf, s.AnyOf = r.branches(v); isTypes(n.anyOf) {
+			r.listed -= len(n.anyOf)
+		}
 	case "oneOf":
 		n.oneOf, s.OneOf = r.branches(v)
 	case "definitions":
-		n.apart = append(n.apart, keywordNodes{name, r.named(v)})
+		n.apart = append(n.apart, keywordNodes{name, r.named(firstMembers(v))})
 	case "dependencies":
 		n.apart = append(n.apart, keywordNodes{name, r.dependencies(v)})
 	case "x-kubernetes-validations":
@@ -384,7 +391,20 @@ func (r *treeReader) dependencies(v any) []namedNode {
 			schemas[name] = dependency
 		}
 	}
-	return r.named(schemas)
+	return r.named(firstMembers(schemas))
+}
+
+// firstMembers returns an object with the first members of another, by their names. Other values stay as they are.
+func firstMembers(v any) any {
+	object, ok := v.(map[string]any)
+	if !ok || len(object) <= maxStrange {
+		return v
+	}
+	out := make(map[string]any, maxStrange)
+	for _, name := range sortedNames(object)[:maxStrange] {
+		out[name] = object[name]
+	}
+	return out
 }
 
 // additional reads additionalProperties. The value true allows any fields, but the fields in their
@@ -402,7 +422,7 @@ func (r *treeReader) additional(n *node, v any) {
 
 func (r *treeReader) items(n *node, v any) {
 	if list, ok := v.([]any); ok {
-		for i, item := range list {
+		for i, item := range list[:min(len(list), maxStrange)] {
 			r.path = append(r.path, json.Item(i))
 			n.tuple = append(n.tuple, r.node(item))
 			r.path = r.path[:len(r.path)-1]
@@ -415,7 +435,7 @@ func (r *treeReader) items(n *node, v any) {
 
 func (r *treeReader) branches(v any) (nodes []*node, schemas []*Schema) {
 	for i, item := range r.list(v) {
-		if i > maxBranches {
+		if r.listed++; r.listed > maxBranches+1 {
 			break // New rejects the schema
 		}
 		r.path = append(r.path, json.Item(i))

@@ -14,6 +14,9 @@ const (
 	// maxCauses limits the causes in a response: a body of a few MiB can have a hundred thousand
 	// wrong items.
 	maxCauses = 1000
+	// maxCausesText limits the bytes of all causes, which the message repeats: an answer has about 64 KiB.
+	maxCausesText = 28 << 10
+	causeOverhead = 24 // what JSON adds to one, halved since the message does not have it
 	// maxShownValue limits how many bytes of a wrong value a message repeats.
 	maxShownValue = 1024
 
@@ -59,21 +62,32 @@ func (f FieldError) String() string {
 
 // Invalid is 422: the object is well-formed but not valid. Every problem becomes a cause. The
 // message lists each distinct problem once, in brackets when there are several. After a thousand
-// problems it gives only the number of the rest.
+// problems, or 28 KiB of them, it gives only the number of the rest.
 func Invalid(k meta.GroupKind, name string, errs []FieldError) *Error {
 	told := errs[:min(len(errs), maxCauses)]
-	causes := make([]meta.StatusCause, len(told))
-	texts := make([]string, 0, len(told)+1)
-	seen := make(map[string]struct{}, len(told))
-	for i, f := range told {
-		causes[i] = meta.StatusCause{Type: f.Type, Message: f.Message(), Field: f.Field}
-		text := f.String()
+	causes := make([]meta.StatusCause, 0, min(len(told), 16))
+	var texts []string
+	seen := map[string]struct{}{}
+	left := maxCausesText
+	for _, f := range told {
+		c := meta.StatusCause{Type: f.Type, Message: f.Message(), Field: f.Field}
+		if left -= len(c.Message) + len(c.Field) + causeOverhead; left < 0 && len(causes) > 0 {
+			break
+		}
+		if left < 0 {
+			c.Message, c.Field = clip.Text(c.Message, maxCausesText/2), clip.Text(c.Field, maxCausesText/2)
+		}
+		causes = append(causes, c)
+		text := c.Message
+		if c.Field != "" {
+			text = c.Field + ": " + text
+		}
 		if _, dup := seen[text]; !dup {
 			seen[text] = struct{}{}
 			texts = append(texts, text)
 		}
 	}
-	if more := len(errs) - len(told); more > 0 {
+	if more := len(errs) - len(causes); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	name = clip.Text(name, maxShownName)

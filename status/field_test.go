@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -60,8 +61,22 @@ func TestInvalidIsBounded(t *testing.T) {
 		f.At("spec", "items").Index(i).Required("")
 	}
 	e := status.Invalid(widget, "a", f.Errors())
-	require.Len(t, e.Status().Details.Causes, 1000)
-	require.True(t, strings.HasSuffix(e.Error(), "spec.items[999]: Required value, and 99000 more]"))
+	causes := len(e.Status().Details.Causes)
+	require.Greater(t, causes, 400)
+	require.True(t, strings.HasSuffix(e.Error(), fmt.Sprintf("spec.items[%d]: Required value, and %d more]", causes-1, 100_000-causes)))
+	text, err := json.Marshal(e.Status())
+	require.NoError(t, err)
+	require.Less(t, len(text), 64<<10)
+}
+
+func TestInvalidIsBoundedHoweverLongAProblemIs(t *testing.T) {
+	var f status.Fields
+	f.At("spec").Required(strings.Repeat("long ", 1<<20))
+	f.At("spec").Required(strings.Repeat("long ", 1<<20))
+	e := status.Invalid(widget, "a", f.Errors())
+	require.Len(t, e.Status().Details.Causes, 1)
+	require.Less(t, len(e.Error()), 32<<10)
+	require.True(t, strings.HasSuffix(e.Error(), ", and 1 more]"))
 }
 
 func TestFieldProblems(t *testing.T) {

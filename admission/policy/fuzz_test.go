@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,10 @@ func (s merger) Default(_ context.Context, object map[string]any) (map[string]an
 
 func (s merger) Forms(meta.GroupVersionResource) []admission.Form { return nil }
 
+// mutationBytes is how much a mutation may allocate, with the compilation of its expressions. What it makes may have
+// the length of a request.
+const mutationBytes = 256 << 20
+
 // FuzzMutations looks for mutations of both forms that break, that modify the object which they were given, or that
 // make another object of it.
 func FuzzMutations(f *testing.F) {
@@ -39,6 +44,8 @@ func FuzzMutations(f *testing.F) {
 		`Object{spec: Object.spec{replicas: object.spec.replicas + 1}}`, `Object{metadata: Object.metadata{labels: {"a": "b"}}}`,
 		`[JSONPatch{op: "add", path: "/spec/replicas", value: 5}]`, `[JSONPatch{op: "remove", path: ""}]`,
 		`[JSONPatch{op: "copy", from: "/spec", path: "/spec/a"}, JSONPatch{op: "test", path: "/kind", value: "Deployment"}]`,
+		`lists.range(500).map(i, JSONPatch{op: "copy", from: "/spec", path: "/spec/a" + string(i)})`,
+		`Object{spec: Object.spec{a: lists.range(5000).map(i, object)}}`, `[JSONPatch{op: "add", path: "/spec/l", value: lists.range(9000).map(i, [i])}]`,
 		`[JSONPatch{op: "move", from: "/spec/template", path: "/" + jsonpatch.escapeKey("a/b")}]`, `Object{?a: optional.none()}`,
 	} {
 		f.Add(expression)
@@ -70,7 +77,12 @@ func FuzzMutations(f *testing.F) {
 		r.Object["apiVersion"], r.Object["kind"], r.Server = "apps/v1", "Deployment", merger{fields: fields}
 		before, err := json.AppendTree(nil, r.Object)
 		require.NoError(t, err)
-		out, err := policy.NewMutator(p).Mutate(t.Context(), r)
+		mutator := policy.NewMutator(p)
+		var stats, later runtime.MemStats
+		runtime.ReadMemStats(&stats)
+		out, err := mutator.Mutate(t.Context(), r)
+		runtime.ReadMemStats(&later)
+		require.LessOrEqual(t, later.TotalAlloc-stats.TotalAlloc, uint64(mutationBytes), "%q", expression)
 		after, bad := json.AppendTree(nil, r.Object)
 		require.NoError(t, bad)
 		require.Equal(t, string(before), string(after))

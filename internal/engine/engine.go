@@ -57,6 +57,9 @@ type Config struct {
 	// Prices are what the rules in schemas cost.
 	Prices cel.Prices
 
+	// Compiled knows rules that were compiled already. It may be nil.
+	Compiled *cel.Compiled
+
 	// Serves selects the resources that clients can ask for (VER-06). A resource that it excludes
 	// is kept, as with Resource.Unserved. Nil serves every resource that is not optional. It is
 	// called when a resource is installed.

@@ -86,7 +86,7 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 		}
 	}
 	var err error
-	if out.rules.expressions, err = compileRules(r, e.cfg.Prices); err != nil {
+	if out.rules.expressions, err = compileRules(r, &e.cfg); err != nil {
 		return nil, err
 	}
 	if out.layout, err = table.New(r.Columns); err != nil {

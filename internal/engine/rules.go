@@ -83,8 +83,8 @@ func (r rules) judge(t, old registry.Tree) ([]status.FieldError, bool) {
 
 // compileRules compiles the expressions of a kind's schema. Those of a kind without Go type come
 // from a document that was accepted when it was written: they are not judged again.
-func compileRules(r *registry.Resource, prices cel.Prices) (*cel.Rules, error) {
-	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil, Prices: prices})
+func compileRules(r *registry.Resource, cfg *Config) (*cel.Rules, error) {
+	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil, Prices: cfg.Prices, Compiled: cfg.Compiled})
 	if len(problems) == 0 {
 		return compiled, nil
 	}

@@ -248,9 +248,10 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 		return
 	}
 	found := h.f.Len()
-	if h.validateRules(schema, reader.Position); h.f.Len() == found && reader.Stored == 0 {
-		of, bytes := digestOf(document)
-		h.with.memory.await(of, schema, bytes)
+	of, bytes := digestOf(document)
+	rules := h.validateRules(schema, reader.Position, bytes)
+	if h.f.Len() == found && reader.Stored == 0 {
+		h.with.memory.await(awaited{of, schema, rules, bytes})
 	}
 }
 
@@ -270,19 +271,20 @@ func (h *hoisted) breaches() openapi.Breach {
 	return broken
 }
 
-// validateRules compiles the rules of a schema. Expressions that the stored definition has already
+// validateRules compiles the rules of a schema, whose document has some bytes. Expressions that the stored definition has already
 // may use libraries that are newer than the server's release, as after a rollback.
 //
 // Source: CRD-12, CRD-13, CEL-24, CEL-25.
-func (h *hoisted) validateRules(schema *openapi.Schema, position string) {
+func (h *hoisted) validateRules(schema *openapi.Schema, position string, bytes int) *cel.Rules {
 	stored := map[string]bool{}
 	for _, document := range h.before {
 		eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
 	}
 	o := h.with.rules
-	o.Path, o.Known = position, func(expression string) bool { return stored[expression] }
-	_, problems := cel.CompileRules(schema, o)
+	o.Path, o.Size, o.Known = position, bytes, func(expression string) bool { return stored[expression] }
+	compiled, problems := cel.CompileRules(schema, o)
 	h.f.Add(problems...)
+	return compiled
 }
 
 // noteExpressions notes the expressions in the rules of a node.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -28,7 +29,8 @@ type digest = [sha256.Size]byte
 type awaited struct {
 	of     digest
 	schema *openapi.Schema
-	bytes  int // of its document
+	rules  *cel.Rules // nobody else keeps them until the kind is served
+	bytes  int        // of its document
 }
 
 // maxAwaited limits the bytes of the documents whose schemas wait for the controller. Schemas of
@@ -54,16 +56,16 @@ func (m *memory) find(of digest) *openapi.Schema {
 }
 
 // take is find for the controller, which keeps the schema itself.
-func (m *memory) take(of digest) *openapi.Schema {
+func (m *memory) take(of digest) (*openapi.Schema, *cel.Rules) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i, a := range m.awaited {
 		if a.of == of {
 			m.awaited = slices.Delete(m.awaited, i, i+1)
-			return a.schema
+			return a.schema, a.rules
 		}
 	}
-	return m.schemas[of].Value()
+	return m.schemas[of].Value(), nil
 }
 
 // note remembers the schema of a document.
@@ -74,12 +76,12 @@ func (m *memory) note(of digest, schema *openapi.Schema) {
 }
 
 // await is note for a schema that nobody uses yet.
-func (m *memory) await(of digest, schema *openapi.Schema, bytes int) {
+func (m *memory) await(next awaited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.keep(of, schema)
-	m.awaited = slices.DeleteFunc(m.awaited, func(a awaited) bool { return a.of == of }) // of another version
-	m.awaited = append(m.awaited, awaited{of, schema, bytes})
+	m.keep(next.of, next.schema)
+	m.awaited = slices.DeleteFunc(m.awaited, func(a awaited) bool { return a.of == next.of }) // of another version
+	m.awaited = append(m.awaited, next)
 	for sum, i := 0, len(m.awaited)-1; i >= 0; i-- {
 		if sum += m.awaited[i].bytes; sum > maxAwaited {
 			m.awaited = slices.Delete(m.awaited, 0, i+1)

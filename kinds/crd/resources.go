@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -99,6 +100,7 @@ func withoutSchemas(t registry.Tree) registry.Tree {
 type compiledSchema struct {
 	of       digest // of its document
 	schema   *openapi.Schema
+	rules    *cel.Rules          // if a request has compiled them
 	breaches []status.FieldError // what keeps the document from being structural
 	problems []status.FieldError // what keeps it from being served
 }
@@ -121,7 +123,7 @@ func (d *definition) compile(m *memory) error {
 			*own = d.schemas[j]
 			continue
 		}
-		if own.schema = m.take(own.of); own.schema != nil && !d.Spec.PreserveUnknownFields {
+		if own.schema, own.rules = m.take(own.of); own.schema != nil && !d.Spec.PreserveUnknownFields {
 			continue
 		}
 		document, err := decoded(d.documents[i])

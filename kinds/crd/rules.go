@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -33,6 +34,9 @@ func canonical(ctx context.Context, t registry.Tree) (registry.Tree, error) {
 	bare, asWritten := t, schemasAsWritten(t)
 	if asWritten {
 		bare = withoutSchemas(t)
+	} else if f := strangeIn(t); f.Len() > 0 {
+		of, _ := meta.ParseGroupVersion(tree.Text(t, "apiVersion"))
+		return nil, status.Invalid(meta.GroupKind{Group: of.Group, Kind: tree.Text(t, "kind")}, tree.NameOf(t), f.Errors())
 	}
 	if err := json.FromTree(bare, &c); err != nil {
 		return nil, status.BadRequest("CustomResourceDefinition in version \"v1\" cannot be handled as a CustomResourceDefinition: %v", err)

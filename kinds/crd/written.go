@@ -5,6 +5,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // schemasAsWritten reports whether the schemas of all versions are, without doubt, as their Go types
@@ -160,4 +161,68 @@ func isDouble(v any) bool {
 		return math.Abs(float64(n)) < 1<<53
 	}
 	return false
+}
+
+// maxStrange is how many schemas may stand where no schema may have any, as in a list of items. As Go values they take
+// a thousand times their size, so that more are refused before they are converted.
+const maxStrange = 20
+
+// strange returns the position of a keyword in a schema document that has too many schemas and may have none, and what
+// is wrong with it.
+func strange(v any, at *status.Path) (*status.Path, string) {
+	schema, ok := v.(map[string]any)
+	if !ok {
+		return nil, ""
+	}
+	for keyword, value := range schema {
+		at := at.Child(keyword)
+		switch keyword {
+		case "items":
+			list, ok := value.([]any)
+			if len(list) > maxStrange {
+				return at, "items must be a schema object and not an array"
+			}
+			if ok {
+				continue
+			}
+			if path, problem := strange(value, at); path != nil {
+				return path, problem
+			}
+		case "additionalProperties", "not":
+			if path, problem := strange(value, at); path != nil {
+				return path, problem
+			}
+		case "definitions", "dependencies", "patternProperties":
+			if members, _ := value.(map[string]any); len(members) > maxStrange {
+				return at, keyword + " is not supported"
+			}
+		case "properties":
+			members, _ := value.(map[string]any)
+			for name, member := range members {
+				if path, problem := strange(member, at.Key(name)); path != nil {
+					return path, problem
+				}
+			}
+		case "allOf", "anyOf", "oneOf":
+			list, _ := value.([]any)
+			for i, item := range list {
+				if path, problem := strange(item, at.Index(i)); path != nil {
+					return path, problem
+				}
+			}
+		}
+	}
+	return nil, ""
+}
+
+// strangeIn reports schema documents that are too large in parts that none may have.
+func strangeIn(t registry.Tree) *status.Fields {
+	f := new(status.Fields)
+	for i, document := range documentsIn(t) {
+		at := status.At("spec", "versions").Index(i).Child("schema").Child("openAPIV3Schema")
+		if path, problem := strange(document, at); path != nil {
+			f.In(path).Forbidden(problem)
+		}
+	}
+	return f
 }

@@ -1,0 +1,50 @@
+package cel
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/kindwright/kindwright/openapi"
+)
+
+// Compiled knows the rules of schemas that have been compiled, as long as somebody uses them. What a request
+// has compiled to validate it need not be compiled again to be served. It is safe for concurrent use.
+type Compiled struct {
+	mu    sync.Mutex
+	rules map[weak.Pointer[openapi.Schema]]weak.Pointer[Rules]
+	sweep int // the number of entries at which those of freed rules are deleted
+}
+
+const minSweep = 64
+
+// of returns the rules of a schema, or nil. c may be nil.
+func (c *Compiled) of(schema *openapi.Schema) *Rules {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rules[weak.Make(schema)].Value()
+}
+
+// keep remembers the rules of a schema. c may be nil.
+func (c *Compiled) keep(schema *openapi.Schema, rules *Rules) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.rules == nil {
+		c.rules, c.sweep = map[weak.Pointer[openapi.Schema]]weak.Pointer[Rules]{}, minSweep
+	}
+	c.rules[weak.Make(schema)] = weak.Make(rules)
+	if len(c.rules) < c.sweep {
+		return
+	}
+	for schema, rules := range c.rules {
+		if rules.Value() == nil || schema.Value() == nil {
+			delete(c.rules, schema)
+		}
+	}
+	c.sweep = max(minSweep, 2*len(c.rules))
+}
