@@ -263,7 +263,7 @@ func TestRBAC_09_Defaults(t *testing.T) {
 	h.must(200, "PATCH", clusterBindingsPath+"/system:basic-user", `{"subjects":[{"kind":"User","name":"ann"}]}`, merge...)
 	h.must(200, "PATCH", clusterBindingsPath+"/cluster-admin", `{"subjects":null,"metadata":{"annotations":{"`+rbac.AutoUpdate+`":"false"}}}`, merge...)
 	h.must(200, "DELETE", clusterBindingsPath+"/system:public-info-viewer", "")
-	h.must(200, "PATCH", clusterBindingsPath+"/system:discovery", `{"subjects":[{"kind":"User","name":"zoe"}]}`, merge...)
+	h.must(200, "PATCH", clusterBindingsPath+"/system:discovery", `{"subjects":[{"kind":"User","name":"zoe"}],"metadata":{"annotations":{"`+rbac.AutoUpdate+`":"false"}}}`, merge...)
 	h.must(200, "DELETE", clusterBindingsPath+"/system:monitoring", "")
 	h.must(201, "POST", clusterBindingsPath, userBinding("system:monitoring", "ClusterRole", "view", "ann"))
 
@@ -275,7 +275,9 @@ func TestRBAC_09_Defaults(t *testing.T) {
 	require.Empty(t, again.must(200, "GET", clusterRolesPath+"/system:discovery", "")["rules"])
 	require.Len(t, again.must(200, "GET", clusterBindingsPath+"/system:basic-user", "")["subjects"], 2)
 	require.Nil(t, again.must(200, "GET", clusterBindingsPath+"/cluster-admin", "")["subjects"])
-	require.Contains(t, fmt.Sprint(again.must(200, "GET", clusterBindingsPath+"/system:public-info-viewer", "")["subjects"]), "zoe")
+	public := again.must(200, "GET", clusterBindingsPath+"/system:public-info-viewer", "")
+	require.Contains(t, fmt.Sprint(public["subjects"]), "zoe")
+	require.Equal(t, "false", at(public, "metadata", "annotations").(map[string]any)[rbac.AutoUpdate], "it is not repaired later either")
 	require.Equal(t, "system:monitoring", at(again.must(200, "GET", clusterBindingsPath+"/system:monitoring", ""), "roleRef", "name"))
 }
 

@@ -41,7 +41,7 @@ func (p policyKeeper) reconcile(ctx context.Context, o registry.Objects) error {
 	}
 	for _, b := range p.policy.ClusterRoleBindings {
 		if b.Name == publicInfo && inherited != nil {
-			b.Subjects = inherited
+			b.Subjects, b.Annotations, b.Labels = inherited.Subjects, inherited.Annotations, inherited.Labels
 		}
 		repair := func(b, want *rbac.ClusterRoleBinding) (changed, replace bool) {
 			return repairBinding(&b.ObjectMeta, &want.ObjectMeta, &b.Subjects, want.Subjects), b.RoleRef != want.RoleRef
@@ -66,9 +66,10 @@ func (p policyKeeper) reconcile(ctx context.Context, o registry.Objects) error {
 // publicInfo is the binding that was split off that of system:discovery.
 const publicInfo = "system:public-info-viewer"
 
-// inherited returns the subjects that publicInfo begins with if it does not exist and system:discovery
-// does: those of the latter. A server before that split had one binding for both (Kubernetes 1.14).
-func (p policyKeeper) inherited(ctx context.Context, o registry.Objects) ([]rbac.Subject, error) {
+// inherited returns what publicInfo begins with if it does not exist and system:discovery does: the
+// subjects, annotations and labels of the latter, so that what an administrator has closed stays closed
+// and is not repaired. A server before that split had one binding for both (Kubernetes 1.14).
+func (p policyKeeper) inherited(ctx context.Context, o registry.Objects) (*rbac.ClusterRoleBinding, error) {
 	_, err := o.Get(ctx, p.target("clusterrolebindings", meta.Named("", publicInfo)), registry.ListRequest{})
 	if !status.IsNotFound(err) {
 		return nil, err
@@ -84,7 +85,7 @@ func (p policyKeeper) inherited(ctx context.Context, o registry.Objects) ([]rbac
 	if err := json.Unmarshal(before.AppendJSON(nil), &obj); err != nil {
 		return nil, err
 	}
-	return append([]rbac.Subject{}, obj.Subjects...), nil
+	return &obj, nil
 }
 
 func (p policyKeeper) target(plural string, m meta.ObjectMeta) registry.Target {

@@ -156,6 +156,11 @@ func (t *Tokens) sign(ctx context.Context, c *claims) (string, error) {
 	if err == nil {
 		err = t.checkSigned(token, text)
 	}
+	if wrong := (*SignatureError)(nil); errors.As(err, &wrong) {
+		return "", status.FromStatus(meta.Status{
+			Reason: meta.ReasonInternalError, Message: "Internal error occurred: failed to generate token: " + wrong.Reason,
+		}).WithCause(err)
+	}
 	if err != nil {
 		return "", status.Internal(fmt.Errorf("sign a token: %w", err))
 	}

@@ -16,6 +16,13 @@ type Signer interface {
 	Sign(ctx context.Context, claims []byte) (token string, err error)
 }
 
+// SignatureError is what a [Signer] returns if a token must not be handed out. Its text is sent to the
+// client that asked for the token, so it must not have anything secret.
+type SignatureError struct{ Reason string }
+
+// Error returns the reason.
+func (e *SignatureError) Error() string { return e.Reason }
+
 // KeySource has the public keys of now. Implement it for keys that change elsewhere. Its methods are
 // called concurrently, and with each request.
 type KeySource interface {

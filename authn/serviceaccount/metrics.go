@@ -21,8 +21,12 @@ const (
 // counts counts the uses of tokens. Servers with the same [Tokens] count together.
 type counts [legacyInvalid + 1]atomic.Uint64
 
-// CollectMetrics registers the metrics of tokens, under the names of Kubernetes.
+// CollectMetrics registers the metrics of tokens, under the names of Kubernetes, and those of a signer
+// that has some.
 func (t *Tokens) CollectMetrics(r *metrics.Registry) {
+	if s, ok := t.options.Signer.(interface{ CollectMetrics(r *metrics.Registry) }); ok {
+		s.CollectMetrics(r)
+	}
 	const prefix = "serviceaccount_"
 	var families []metrics.Desc
 	for _, f := range [...]struct{ name, help string }{

@@ -50,14 +50,15 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	for i := range s.Containers {
 		one := at.Child("containers").Index(i)
 		names.check(one.Child("name"), s.Containers[i].Name)
-		c.checkContainer(&s.Containers[i], one, volumes)
+		checkContainer(&s.Containers[i], one, volumes)
 	}
 	for i := range s.InitContainers {
 		one, init := at.Child("initContainers").Index(i), &s.InitContainers[i]
 		names.check(one.Child("name"), init.Name)
-		c.checkContainer(init, one, volumes)
+		checkContainer(init, one, volumes)
 		checkInit(init, one)
 	}
+	c.checkSecurity(s, at)
 	oneOf(at.Child("restartPolicy"), s.RestartPolicy, corev1.RestartPolicyAlways, corev1.RestartPolicyOnFailure, corev1.RestartPolicyNever)
 	oneOf(at.Child("dnsPolicy"), s.DNSPolicy, corev1.DNSClusterFirstWithHostNet, corev1.DNSClusterFirst, corev1.DNSDefault, corev1.DNSNone)
 	if t := s.TerminationGracePeriodSeconds; t != nil && *t < 0 {
@@ -162,7 +163,7 @@ func atMostOne(sources reflect.Value, at status.Field) int {
 }
 
 // checkContainer reports errors in a container.
-func (c *cluster) checkContainer(k *corev1.Container, at status.Field, volumes map[string]bool) {
+func checkContainer(k *corev1.Container, at status.Field, volumes map[string]bool) {
 	isLabel(at.Child("name"), k.Name)
 	if strings.TrimSpace(k.Image) == "" {
 		at.Child("image").Required("")
@@ -177,9 +178,6 @@ func (c *cluster) checkContainer(k *corev1.Container, at status.Field, volumes m
 	checkProbe(k.LivenessProbe, at.Child("livenessProbe"))
 	checkProbe(k.ReadinessProbe, at.Child("readinessProbe"))
 	checkProbe(k.StartupProbe, at.Child("startupProbe"))
-	if s := k.SecurityContext; s != nil && s.Privileged != nil && *s.Privileged && c.Unprivileged {
-		at.Child("securityContext").Child("privileged").Forbidden("disallowed by cluster policy")
-	}
 }
 
 func checkPorts(ports []corev1.ContainerPort, at status.Field) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"k8s.io/pod-security-admission/api"
+
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -68,7 +70,7 @@ type Options struct {
 func Plugins() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
-		"Priority", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
+		podSecurityName, "Priority", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
 	}
 }
 
@@ -76,19 +78,24 @@ func Plugins() []string {
 // has from its start, and the addresses of services. It leaves out the groups apiextensions.k8s.io
 // and apiregistration.k8s.io, and component statuses, which nothing reports any more.
 func Kinds(o Options) registry.Definition {
-	return definition{o, &signingStats{}, &kinds.PolicyStats{}}
+	return definition{o, &signingStats{}, &kinds.PolicyStats{}, &podSecurityStats{release: release()}}
 }
 
 type definition struct {
 	Options
 	signing *signingStats
 	checks  *kinds.PolicyStats
+	pods    *podSecurityStats
 }
+
+// release is the one that the kinds are of.
+func release() api.Version { return api.MajorMinorVersion(1, 36) }
 
 // CollectMetrics registers what the kinds count.
 func (d definition) CollectMetrics(r *metrics.Registry) {
 	d.signing.collect(r)
 	d.checks.CollectMetrics(r)
+	d.pods.collect(r)
 }
 
 // Define implements registry.Definition.
@@ -129,6 +136,11 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 			later = append(later, b.Hooks...)
 		}
 	}
+	security, err := newPodSecurity(d.pods)
+	if err != nil {
+		return out, err
+	}
+	out.Plugins = append(out.Plugins, security.plugin())
 	out.Hooks = append(append(out.Hooks, c.hooks()...), later...)
 	out.Plugins = slices.DeleteFunc(out.Plugins, func(p admission.Plugin) bool { return c.without(p.Name) })
 	return out, nil

@@ -71,6 +71,13 @@ func (s *target) config() *rest.Config { return &rest.Config{Host: s.url, QPS: -
 // do makes one request and returns the code and the body.
 func (s *target) do(t testing.TB, method, path, body string, headers ...string) (int, map[string]any) {
 	t.Helper()
+	answer, out := s.answer(t, method, path, body, headers...)
+	return answer.StatusCode, out
+}
+
+// answer makes one request and returns the answer and its body, which has been read.
+func (s *target) answer(t testing.TB, method, path, body string, headers ...string) (*http.Response, map[string]any) {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
 	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
@@ -87,7 +94,7 @@ func (s *target) do(t testing.TB, method, path, body string, headers ...string) 
 	require.NoError(t, err)
 	out := map[string]any{}
 	require.NoError(t, json.Unmarshal(text, &out), "%s %s: %s", method, path, text)
-	return answer.StatusCode, out
+	return answer, out
 }
 
 // must is do with an expected code.

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -130,11 +132,27 @@ func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) 
 	})
 }
 
+// signerPatience is how long a signer may take to listen: the two programs may start at once.
+const signerPatience = time.Minute
+
+// awaitSigner opens a signer again for as long as nobody listens. Other errors end it at once.
+func awaitSigner(open func() (*external.Signer, error), patience time.Duration) (*external.Signer, error) {
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		s, err := open()
+		absent := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist)
+		if !absent || time.Now().After(end) {
+			return s, err
+		}
+	}
+}
+
 // openExternal asks the signer of --service-account-signing-endpoint.
 func (f *ServiceAccounts) openExternal(log logr.Logger) (*serviceaccount.Tokens, error) {
-	s, err := external.Open(context.Background(), f.endpoint, func(err error) {
-		log.Error(err, "the keys of service accounts cannot be fetched; the last ones count")
-	})
+	s, err := awaitSigner(func() (*external.Signer, error) {
+		return external.Open(context.Background(), f.endpoint, func(err error) {
+			log.Error(err, "the keys of service accounts cannot be fetched; the last ones count")
+		})
+	}, signerPatience)
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-signing-endpoint: %w", err)
 	}

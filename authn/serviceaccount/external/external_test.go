@@ -190,6 +190,14 @@ func TestSAT_05_KeysAreFetchedAgain(t *testing.T) {
 func TestSAT_05_ASignerThatIsWrong(t *testing.T) {
 	key := newKey(t, "k")
 	good := keys(t, 60, key)
+	der, err := x509.MarshalPKIXPublicKey(newKey(t, "old").Signer.Public())
+	require.NoError(t, err)
+	good = append(good, text(nil, 1, string(number(text(text(nil, 1, "old"), 2, string(der)), 3, 1)))...)
+	signed := func(header, signature string) func(http.ResponseWriter, []byte) {
+		return func(w http.ResponseWriter, _ []byte) {
+			reply(w, text(text(nil, 1, base64.RawURLEncoding.EncodeToString([]byte(header))), 2, signature))
+		}
+	}
 	fails := func(code, why string) func(http.ResponseWriter, []byte) {
 		return func(w http.ResponseWriter, _ []byte) {
 			w.Header().Set("Content-Type", "application/grpc")
@@ -214,8 +222,16 @@ func TestSAT_05_ASignerThatIsWrong(t *testing.T) {
 		"no answer of gRPC":                     {"FetchKeys", func(w http.ResponseWriter, _ []byte) { w.WriteHeader(http.StatusTeapot) }},
 		"the answer is not one plain message":   {"FetchKeys", func(w http.ResponseWriter, _ []byte) { fails("0", "")(w, nil); _, _ = w.Write([]byte{1, 0, 0, 0, 0}) }},
 		"the answer is longer than":             {"FetchKeys", plain(make([]byte, 5<<20))},
-		"has no header or no signature":         {"Sign", plain(text(nil, 1, "x"))},
-		`code "7": no`:                          {"Sign", fails("7", "no")},
+		"while validating header: while unwrapping header": {"Sign", plain(text(nil, 1, "{"))},
+		"while parsing header JSON":                        {"Sign", plain(text(nil, 1, base64.RawURLEncoding.EncodeToString([]byte(`{"jku":"https://x"}`))))},
+		"header: bad type":                                 {"Sign", signed(`{"alg":"ES256","kid":"k"}`, "x")},
+		"header: key id missing":                           {"Sign", signed(`{"alg":"ES256","typ":"JWT"}`, "x")},
+		"header: key id longer than 1 kb":                  {"Sign", signed(`{"alg":"ES256","typ":"JWT","kid":"`+strings.Repeat("k", 1025)+`"}`, "x")},
+		`header: bad signing algorithm "none"`:             {"Sign", signed(`{"alg":"none","typ":"JWT","kid":"k"}`, "x")},
+		`header: bad signing algorithm "HS256"`:            {"Sign", signed(`{"alg":"HS256","typ":"JWT","kid":"k"}`, "x")},
+		"(kid: old) is excluded from OIDC discovery docs":  {"Sign", signed(`{"alg":"ES256","typ":"JWT","kid":"old"}`, "x")},
+		"empty signature returned":                         {"Sign", signed(`{"alg":"ES256","typ":"JWT","kid":"k"}`, "")},
+		`code "7": no`:                                     {"Sign", fails("7", "no")},
 	} {
 		p := newProcess(t)
 		p.says("FetchKeys", good)
@@ -229,6 +245,6 @@ func TestSAT_05_ASignerThatIsWrong(t *testing.T) {
 		}
 		require.ErrorContains(t, err, want)
 	}
-	_, err := external.Open(t.Context(), filepath.Join(t.TempDir(), "none"), func(error) {})
+	_, err = external.Open(t.Context(), filepath.Join(t.TempDir(), "none"), func(error) {})
 	require.ErrorContains(t, err, "external signer: Metadata")
 }

@@ -33,6 +33,7 @@ func readSigned(message []byte) (header, signature string, err error) {
 // published is a FetchKeysResponse.
 type published struct {
 	keys    []serviceaccount.PublicKey
+	looked  time.Time // when the signer last looked at them
 	refresh time.Duration
 }
 
@@ -53,6 +54,11 @@ func readPublished(message []byte) (p published, err error) {
 			if p.keys = append(p.keys, k); len(p.keys) > maxKeys {
 				return fmt.Errorf("more than %d keys", maxKeys)
 			}
+		case f.Number == 2 && f.Type == protowire.Bytes:
+			var err error
+			if p.looked, err = readTime(f.Bytes); err != nil {
+				return err
+			}
 		case f.Number == 3 && f.Type == protowire.Varint:
 			p.refresh = time.Duration(min(int64(f.Value), int64(maxRefresh/time.Second))) * time.Second //nolint:gosec // negative values are refused
 		}
@@ -66,6 +72,22 @@ func readPublished(message []byte) (p published, err error) {
 		err = errors.New("refresh_hint_seconds must be positive")
 	}
 	return p, err
+}
+
+// readTime reads a Timestamp.
+func readTime(message []byte) (time.Time, error) {
+	var sec, nano int64
+	err := protowire.Each(message, func(f protowire.Field) error {
+		switch {
+		case f.Type != protowire.Varint:
+		case f.Number == 1:
+			sec = int64(f.Value) //nolint:gosec // negative times are sent so
+		case f.Number == 2:
+			nano = int64(f.Value) //nolint:gosec // likewise
+		}
+		return nil
+	})
+	return time.Unix(sec, nano), err
 }
 
 func readKey(message []byte) (k serviceaccount.PublicKey, err error) {

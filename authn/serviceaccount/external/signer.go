@@ -4,14 +4,13 @@ import (
 	"context"
 	"crypto"
 	"encoding/base64"
-	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/authn/serviceaccount"
-	"github.com/kindwright/kindwright/internal/json"
 )
 
 // shortest is the least that a signer may allow tokens to last.
@@ -30,6 +29,7 @@ type Signer struct {
 	longest time.Duration
 	failed  func(error)
 	keys    atomic.Pointer[serviceaccount.KeySet]
+	stats   stats
 
 	mu   sync.Mutex
 	last []serviceaccount.PublicKey // of the set
@@ -73,38 +73,49 @@ func (s *Signer) MaxLifetime() time.Duration { return s.longest }
 func (s *Signer) Keys() *serviceaccount.KeySet { return s.keys.Load() }
 
 // Sign implements serviceaccount.Signer. A key that is new is fetched before its first token is handed
-// out.
+// out. A token whose header is wrong, or whose key others cannot find, is not handed out: the error is
+// then a [serviceaccount.SignatureError].
 func (s *Signer) Sign(ctx context.Context, claims []byte) (string, error) {
 	payload := base64.RawURLEncoding.EncodeToString(claims)
 	answer, err := s.caller.call(ctx, "Sign", signRequest(payload))
+	s.stats.signed(err)
 	if err != nil {
 		return "", err
 	}
-	header, signature, err := readSigned(answer)
-	if err == nil && (header == "" || signature == "") {
-		err = errors.New("the answer has no header or no signature")
-	}
+	head, signature, err := readSigned(answer)
 	if err != nil {
 		return "", about("Sign", err)
 	}
-	if !s.knows(header) {
-		_, err = s.fetch(ctx)
+	if err := s.check(ctx, head); err != nil {
+		return "", &serviceaccount.SignatureError{Reason: fmt.Sprintf("while validating header: %v", err)}
 	}
-	return header + "." + payload + "." + signature, err
+	if signature == "" {
+		return "", &serviceaccount.SignatureError{Reason: "empty signature returned"}
+	}
+	return head + "." + payload + "." + signature, nil
 }
 
-// knows reports whether the key that a header names is among those of now.
-func (s *Signer) knows(header string) bool {
-	var named struct {
-		Key string `json:"kid"`
+// check reports what is wrong with the header of a token. A key that is new is fetched.
+func (s *Signer) check(ctx context.Context, head string) error {
+	h, err := readHeader(head)
+	if err != nil {
+		return err
 	}
-	text, err := base64.RawURLEncoding.DecodeString(header)
-	if err != nil || json.Unmarshal(text, &named) != nil {
-		return true // serviceaccount reports it
+	if !s.knows(h.KeyID) {
+		if _, err := s.fetch(ctx); err != nil {
+			return err
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.last, func(k serviceaccount.PublicKey) bool { return k.ID == named.Key })
+	return checkKey(h.KeyID, s.last)
+}
+
+// knows reports whether a key is among those of now.
+func (s *Signer) knows(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.last, func(k serviceaccount.PublicKey) bool { return k.ID == id })
 }
 
 // Close ends the fetching of keys.
@@ -135,12 +146,14 @@ func (s *Signer) follow(ctx context.Context, next time.Duration) {
 // fetch replaces the keys if they have changed, and returns after which time to fetch them again.
 func (s *Signer) fetch(ctx context.Context) (time.Duration, error) {
 	answer, err := s.caller.call(ctx, "FetchKeys", nil)
+	var p published
+	if err == nil {
+		p, err = readPublished(answer)
+		err = about("FetchKeys", err)
+	}
+	s.stats.fetching(err, p.looked)
 	if err != nil {
 		return 0, err
-	}
-	p, err := readPublished(answer)
-	if err != nil {
-		return 0, about("FetchKeys", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -34,6 +34,9 @@ func (o *options) checkTLS() (problems []error) {
 	for _, s := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 		suites[s.Name] = s
 		names = append(names, s.Name)
+		if old, ok := strings.CutSuffix(s.Name, "_CHACHA20_POLY1305_SHA256"); ok {
+			suites[old+"_CHACHA20_POLY1305"] = s // the name before Go 1.14, which Kubernetes still takes
+		}
 	}
 	for _, name := range o.cipherSuites {
 		switch suite, known := suites[name]; {
