@@ -146,8 +146,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.profiling, "profiling", true, "whether /debug/pprof is served, to those who may read it")
 	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
-	f.IntVar(&o.maxObject, "max-object-bytes", 2<<20,
-		"how large an object may be; larger ones are refused with 413, as etcd's limit does with 1.5 MiB in its shorter form")
+	f.IntVar(&o.maxObject, "max-object-bytes", 3<<19,
+		"how large an object may be, as JSON; larger ones lose their managedFields, or are refused with 413. The default is etcd's limit")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
@@ -292,6 +292,7 @@ func (o *options) settings() []kindwright.Option {
 
 		WrongTypeIsBadRequest: true,
 		ExpressionPrices:      true,
+		ResetByEmptyList:      true,
 	}
 	like.EmulatedVersion = o.release()
 	return []kindwright.Option{
