@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,23 +56,24 @@ type options struct {
 	enabled         []string
 	eventTTL        time.Duration
 
-	requestTimeout time.Duration
-	minRequest     int
-	minWatch       time.Duration
-	shutdownDelay  time.Duration
-	livezGrace     time.Duration
-	gates          []string
-	runtimeConfig  []string
-	emulated       []string
-	collect        bool
-	controllers    []string
-	advertise      net.IP
-	verbosity      int
-	version        bool
-	tlsMinVersion  string
-	sniPairs       []string
-	sni            []kindwright.KeyPair
-	curves         []tls.CurveID
+	requestTimeout        time.Duration
+	minRequest            int
+	minWatch              time.Duration
+	shutdownDelay         time.Duration
+	livezGrace            time.Duration
+	gates                 []string
+	runtimeConfig         []string
+	emulated              []string
+	forward, forwardNamed bool
+	collect               bool
+	controllers           []string
+	advertise             net.IP
+	verbosity             int
+	version               bool
+	tlsMinVersion         string
+	sniPairs              []string
+	sni                   []kindwright.KeyPair
+	curves                []tls.CurveID
 
 	curvePreferences []int32
 	cipherSuites     []string
@@ -131,6 +133,9 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringArrayVar(&o.gates, "feature-gates", nil, "features to switch on or off, such as WatchList=false")
 	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
+	f.BoolVar(&o.forward, "emulation-forward-compatible", false, "whether stable versions of APIs later than --emulated-version are served too")
+	f.BoolVar(&o.forwardNamed, "runtime-config-emulation-forward-compatible", false,
+		"whether versions that --runtime-config names are served though they are later than --emulated-version")
 	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether --controllers may name garbage-collector")
 	f.StringSliceVar(&o.controllers, "controllers", nil,
 		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners, clusterrole-aggregation unites roles (default none)")
@@ -288,7 +293,7 @@ func (o *options) settings() []kindwright.Option {
 	like := kindwright.Kubernetes{
 		Version:       version(),
 		FeatureGates:  strings.Join(o.libraryGates, ","),
-		RuntimeConfig: strings.Join(o.libraryVersions, ","),
+		RuntimeConfig: strings.Join(slices.Concat(o.libraryVersions, o.absent()), ","),
 
 		WrongTypeIsBadRequest: true,
 		ExpressionPrices:      true,
