@@ -70,6 +70,16 @@ func TestSSA_ObjectsNearTheLimit(t *testing.T) {
 	require.Equal(t, "RequestEntityTooLarge", out["reason"])
 }
 
+// With the gate, names of policies that come from files are kept for those; without it, there is a warning.
+func TestADM_NamesOfStaticPolicies(t *testing.T) {
+	const path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
+	const body = `{"metadata":{"name":"x.static.k8s.io"},"spec":{"policyName":"p","validationActions":["Deny"]}}`
+	require.Contains(t, run(t, "--data-dir="+t.TempDir()).warnings(t, path, body), "are reserved for static manifest-based")
+	code, out := run(t, "--data-dir="+t.TempDir(), "--feature-gates="+gateStaticNames+"=true").do(t, "master", "POST", path, body)
+	require.Equal(t, 422, code)
+	require.Contains(t, out["message"], "are reserved for static manifest-based configurations")
+}
+
 // Who applies the finalizers of a namespace owns them, and keeps them when somebody writes the status.
 func TestSSA_31_FinalizersOfNamespacesAreOwned(t *testing.T) {
 	s := run(t, "--data-dir="+t.TempDir())

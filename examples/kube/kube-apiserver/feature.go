@@ -81,6 +81,7 @@ const (
 
 	gateFieldSelectors = "CustomResourceFieldSelectors"
 	gateRatcheting     = "CRDValidationRatcheting"
+	gateStaticNames    = "ManifestBasedAdmissionControlConfig" // only that it keeps names
 )
 
 // checkGates reads --feature-gates. Gates that the library knows are for the library. Others of
@@ -91,7 +92,7 @@ func (o *options) checkGates() (problems []error) {
 	for _, f := range feature.Known() {
 		ours[f.Name] = f.Gate
 	}
-	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting}
+	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames}
 	o.features = knownGates(o.minor())
 	for _, text := range o.gates {
 		for part := range strings.SplitSeq(text, ",") {

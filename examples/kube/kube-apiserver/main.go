@@ -139,7 +139,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
-		Authentication: o.published, ControlPlane: own,
+		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 	})
 }
 
