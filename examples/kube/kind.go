@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyplugin "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/internal/json"
@@ -54,6 +56,9 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 			registry.Warn(ctx, warning)
 		}
 		k.cluster.enumerations.check(reflect.ValueOf(obj).Elem(), f)
+		if k.Group == admissionv1.GroupName {
+			k.cluster.checkStatic(ctx, any(obj), f)
+		}
 		if rules != nil {
 			rules(ctx, obj, f)
 		}
@@ -63,6 +68,24 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 		return b, err
 	}
 	return b, k.asWritten(b.Resources[0])
+}
+
+// staticSuffix ends the names of policies and webhooks that come from files.
+const staticSuffix = ".static.k8s.io"
+
+// checkStatic rejects new objects with a name that is kept for those of files, or warns of the name.
+func (c *cluster) checkStatic(ctx context.Context, obj any, f *status.Fields) {
+	o, ok := obj.(metav1.Object)
+	if !ok || !strings.HasSuffix(o.GetName(), staticSuffix) {
+		return
+	}
+	why := fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", staticSuffix)
+	switch {
+	case !c.StaticNames:
+		registry.Warn(ctx, "metadata.name: "+why)
+	case o.GetResourceVersion() == "": // new
+		f.At("metadata", "name").Invalid(o.GetName(), why)
+	}
 }
 
 // unenforced returns the warning for objects that protect a cluster elsewhere and have no effect

@@ -49,6 +49,10 @@ type Options struct {
 	// nothing here enforces them; and those of roles, unless RolesCount is set.
 	WarnUnenforced bool
 
+	// StaticNames keeps names that end in .static.k8s.io for policies and webhooks of files, as the
+	// feature ManifestBasedAdmissionControlConfig does. Without it they are answered with a warning.
+	StaticNames bool
+
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	networkingv1beta1 "k8s.io/api/networking/v1beta1"
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -45,7 +46,7 @@ func networking(c *cluster) []registry.Definition {
 			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.",
 				func(v []any) any { return selectorText(v[0]) }, "spec.podSelector"))},
 		}, fill: fillNetworkPolicy},
-		kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
+		withBeta[networkingv1.IPAddress, networkingv1beta1.IPAddress]{kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
 			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}},
 			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName},
 			Writes: registry.WriteRules{NoGeneration: true},
@@ -53,13 +54,13 @@ func networking(c *cluster) []registry.Definition {
 				named(),
 				made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef"),
 			}},
-		}},
-		kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
+		}}},
+		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.",
 				func(v []any) any { return strings.Join(words(v[0]), ",") }, "spec.cidrs"))},
-		}},
+		}}},
 	}
 }
 

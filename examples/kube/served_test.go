@@ -26,7 +26,6 @@ func known() map[string]string {
 		"missing: v1 componentstatuses":                              "nobody reports them",
 		"missing: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,get,list,patch,update,watch":                     "namespaces can be deleted by a selector, as everything else",
 		"unexpected: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,deletecollection,get,list,patch,update,watch": "likewise",
-		"unexpected: storage.k8s.io/v1 csinodes:   /status CSINode get,patch,update":                                                                                 "a release of k8s.io/api later than the server has it",
 	}
 }
 

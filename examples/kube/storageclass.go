@@ -72,8 +72,9 @@ func storageClasses(c *cluster) []registry.Definition {
 				}, "spec.volumeLifecycleModes"),
 			)},
 		}, fill: fillDriver},
-		kind[storagev1.CSINode]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.CSINode]{
-			Group: group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
+		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
+			Status: registry.Status{None: true}, // kube-apiserver 1.36 has none yet
+			Group:  group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
 			Writes: still, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
 				"How many drivers there are."))},
 		}},

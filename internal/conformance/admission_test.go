@@ -73,6 +73,13 @@ func TestADM_04_05_07_10_15_TheAdmissionRequest(t *testing.T) {
 		three := int64(3)
 		see("DELETE", "v1", "default", "a", meta.DeleteOptions{TypeMeta: kind("DeleteOptions"), GracePeriodSeconds: &three})
 
+		// A request about a collection names none of its objects.
+		s.do("POST", path+"?fieldManager=m", motor("b", `{"power":2}`), as...).is(201)
+		mutated, validated = nil, nil
+		s.do("DELETE", path, "", as...).is(200)
+		require.Equal(t, "b", at(validated.OldObject, "metadata", "name"))
+		see("DELETE", "v1", "default", "", meta.DeleteOptions{TypeMeta: kind("DeleteOptions")})
+
 		// The namespace of a Namespace is its own name.
 		s.do("POST", "/api/v1/namespaces?fieldManager=m", `{"metadata":{"name":"team"}}`, as...).is(201)
 		see("CREATE", "v1", "team", "team", meta.CreateOptions{TypeMeta: kind("CreateOptions"), FieldManager: "m"})

@@ -86,6 +86,11 @@ func TestCBOR_Documents(t *testing.T) {
 		deleted, _ := s.cbor(200, "DELETE", widgetPath+"/b", `{"propagationPolicy":"Background"}`, cborType)
 		require.Equal(t, "Success", deleted["status"])
 		s.cbor(200, "GET", "/apis", "", "")
+		for _, path := range []string{"/apis", "/apis/shop.example.com/v1"} {
+			got := s.send("GET", path, "", "Accept", cborType+",application/json")
+			require.NoError(t, got.Body.Close())
+			require.Equal(t, "application/json", got.Header.Get("Content-Type"), "client-go reads discovery documents as JSON")
+		}
 	}, withCBOR)
 }
 

@@ -158,7 +158,7 @@ func (h *Handler) answer(c *catalog, path string) func(http.ResponseWriter, *htt
 // writeDiscovery sends the aggregated document if there is one and the client accepts it, or else
 // the plain one.
 func (h *Handler) writeDiscovery(w http.ResponseWriter, r *http.Request, p page) error {
-	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: p.aggregated != nil})
+	form, err := negotiate.Negotiate(r, negotiate.Offer{GroupDomain: h.GroupDomain, Discovery: p.aggregated != nil, CBORLast: true})
 	if err != nil {
 		return err
 	}

@@ -113,6 +113,6 @@ func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err 
 	if err := c.requested(ctx, request.VerbDeleteCollection, c.Served.Kind, facts.Namespace, facts.Name); err != nil {
 		return err
 	}
-	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, asked{facts.UID, !c.options.MetadataOnly}) // the request did not select a successor of the same name
+	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, asked{facts.UID, !c.options.MetadataOnly, true}) // the request did not select a successor of the same name
 	return err
 }

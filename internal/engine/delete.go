@@ -99,6 +99,7 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 type asked struct {
 	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
 	shows    bool     // a client asked, and works with whole objects
+	unnamed  bool     // the request is about a collection and names no object
 }
 
 // deletion is one attempt to delete an object, to remove one whose grace period or time to live is
@@ -129,9 +130,15 @@ func (d *deletion) admissionTarget() admission.Target {
 	return admissionTarget(d.target, admission.Delete, d.target.Name)
 }
 
+// admission describes the deletion. As in kube-apiserver, an object of a collection is known by the old
+// object alone: the request has no name.
 func (d *deletion) admission() *admission.Request {
+	name := d.target.Name
+	if d.unnamed {
+		name = ""
+	}
 	return d.engine.admission(d.admissionTarget(), admission.Request{
-		Kind: d.served.Kind.GroupVersionKind(), Name: d.target.Name, OldObject: d.shown,
+		Kind: d.served.Kind.GroupVersionKind(), Name: name, OldObject: d.shown,
 		Options: optionsDocument(d.opts, d.engine.optionsKind("DeleteOptions")), User: d.user, DryRun: d.opts.DryRun,
 	})
 }

@@ -68,6 +68,9 @@ func TestCEL_01_RulesOfGoKindsAndDocuments(t *testing.T) {
 				"spec.unit: Too long: may not be more than 10 characters",
 				"<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
 			}, told(t, err))
+			_, err = e.Create(t.Context(), at, []byte(`{"metadata":{"name":"g"},"spec":{"min":2,"max":true}}`), registry.WriteOptions{})
+			require.Equal(t, "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+				told(t, err)[1], "a value of the wrong type")
 			_, err = e.Create(t.Context(), at, []byte(`{"metadata":{"name":"g"},"spec":{"min":2,"max":1001}}`), registry.WriteOptions{})
 			require.Equal(t, []string{"spec.max: Invalid value: 1001: spec.max in body should be less than or equal to 1000"}, told(t, err))
 

@@ -129,8 +129,43 @@ func configure(ctx context.Context, w *write) error {
 	if problems = append(nulls, problems...); len(problems) > 0 {
 		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 	}
+	if w.sent.kind.Type != nil && hasNull(w.sent.new) {
+		canonical = withNulls(canonical, w.sent.new)
+	}
 	w.sent.new = canonical
 	return nil
+}
+
+// withNulls returns the canonical form of an applied configuration with the nulls that were sent. A
+// manager that sends null owns the field, so that it conflicts with one that sets a value. Those of
+// metadata itself are left out: manifests are full of them, and most are about fields of the system.
+func withNulls(canonical, sent registry.Tree) registry.Tree {
+	out := maps.Clone(canonical)
+	for name, v := range sent {
+		if name != "metadata" {
+			restoreNulls(out, name, v)
+		}
+	}
+	return out
+}
+
+func restoreNulls(into map[string]any, name string, sent any) {
+	switch v := sent.(type) {
+	case nil:
+		if _, there := into[name]; !there {
+			into[name] = nil
+		}
+	case map[string]any:
+		inner, ok := into[name].(map[string]any)
+		if !ok || !hasNull(v) {
+			return
+		}
+		inner = maps.Clone(inner)
+		for field, value := range v {
+			restoreNulls(inner, field, value)
+		}
+		into[name] = inner
+	}
 }
 
 // nullProblems returns the problems of null in an applied configuration of a kind without a Go type, where
@@ -327,8 +362,12 @@ func (w *write) ownershipProblems(f *status.Fields) {
 func isUnprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // disown removes the managed fields from an object that is too large for the store with them. It
-// returns false if there are none.
+// returns false if there are none. An apply keeps them, since the next one would not know what this
+// one has set; it is refused.
 func (w *write) disown() bool {
+	if w.verb == verbApply {
+		return false
+	}
 	t := tree.Without(w.stored.new, "metadata", "managedFields")
 	encoded, err := encode(t, len(w.encoded))
 	if err != nil || len(encoded) == len(w.encoded) {

@@ -227,6 +227,21 @@ func TestTooLargeWithManagedFields(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, managersOf(tree(t, made)))
 	require.Len(t, at(tree(t, made), "metadata", "labels"), 60)
+	// An apply would not be known to the next one: it is refused.
+	_, err = applyAs(t, e, named("w"), "one", appliedWidget+`{"size":1}}`)
+	require.Equal(t, meta.ReasonRequestEntityTooLarge, reason(t, err))
+}
+
+// A manager that applies null owns the field, in kinds with a Go type, and conflicts with others that set it.
+func TestSSA_06_AppliedNullsAreOwned(t *testing.T) {
+	e := start(t, memory.New(), nil, widgets())
+	one, err := applyAs(t, e, named("w"), "one", appliedWidget+`{"size":1,"color":null}}`)
+	require.NoError(t, err)
+	again, err := applyAs(t, e, named("w"), "one", appliedWidget+`{"size":1,"color":null}}`)
+	require.NoError(t, err)
+	require.Equal(t, one.Entry.Revision(), again.Entry.Revision(), "SSA-28: nothing has changed")
+	_, err = applyAs(t, e, named("w"), "two", appliedWidget+`{"color":"red"}}`)
+	require.Equal(t, meta.ReasonConflict, reason(t, err))
 }
 
 // In metadata, unlike elsewhere, empty is absent, as for clients that decode it into a struct.

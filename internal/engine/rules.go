@@ -128,14 +128,19 @@ func (r rules) evaluate(ctx context.Context, f *status.Fields, t, old registry.T
 	for _, p := range f.Errors() {
 		switch p.Type {
 		case meta.CauseFieldValueNotSupported, meta.CauseFieldValueRequired, meta.CauseFieldValueTooLong, meta.CauseFieldValueTooMany, meta.CauseFieldValueTypeInvalid:
-			f.Add(status.FieldError{
-				Type: meta.CauseFieldValueInvalid, Field: "<nil>",
-				Detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
-			})
+			f.Add(unchecked())
 			return
 		}
 	}
 	f.Add(r.expressions.Validate(ctx, t, old, valid, func(text string) { registry.Warn(ctx, text) })...)
+}
+
+// unchecked says that the expressions have not been evaluated.
+func unchecked() status.FieldError {
+	return status.FieldError{
+		Type: meta.CauseFieldValueInvalid, Field: "<nil>",
+		Detail: "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation",
+	}
 }
 
 // blocking returns the type errors for which a write is rejected. An update is not rejected for

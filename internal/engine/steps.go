@@ -158,6 +158,9 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 		}
 		if problems = r.rules.blocking(t, p.old, problems); len(problems) > 0 {
+			if r.rules.expressions != nil {
+				problems = append(problems, unchecked())
+			}
 			return status.Invalid(r.GroupKind(), w.name(), problems)
 		}
 	}

@@ -46,10 +46,20 @@ func ParseSelection(texts ...string) (Selection, error) {
 		return Selection{}, err
 	}
 	on, said := s.tracks[everyVersion]
-	if said && !on && len(s.tracks) == 1 && len(s.versions) == 0 && len(s.resources) == 0 {
+	if said && !on && len(s.tracks) == 1 && !anyOn(s.versions) && !anyOn(s.resources) {
 		return Selection{}, errors.New("api/all=false alone leaves nothing to serve")
 	}
 	return s, nil
+}
+
+// anyOn reports whether something is switched on.
+func anyOn[K comparable](m map[K]bool) bool {
+	for _, on := range m {
+		if on {
+			return true
+		}
+	}
+	return false
 }
 
 // read parses one setting.

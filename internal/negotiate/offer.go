@@ -145,6 +145,10 @@ type Offer struct {
 	// Metadata. Tables cannot be protobuf.
 	Protobuf bool
 
+	// CBORLast prefers every other type that the client accepts to CBOR. Clients ask for CBOR in all
+	// requests and read discovery documents as JSON, since kube-apiserver has them in no other form.
+	CBORLast bool
+
 	// JSONOnly excludes YAML, protobuf and CBOR.
 	JSONOnly bool
 
@@ -223,8 +227,13 @@ func writesCBOR(r *http.Request) bool {
 //
 // Source: CREATE-05, QUERY-21.
 func Negotiate(r *http.Request, o Offer) (Result, error) {
-	o.cbor = !o.JSONOnly && writesCBOR(r)
+	cbor := !o.JSONOnly && writesCBOR(r)
+	o.cbor = cbor && !o.CBORLast
 	chosen, ok := o.choose(r.Header["Accept"])
+	if !ok && o.cbor != cbor {
+		o.cbor = cbor
+		chosen, ok = o.choose(r.Header["Accept"])
+	}
 	if !ok {
 		return Result{}, status.NotAcceptable(o.mediaTypes())
 	}

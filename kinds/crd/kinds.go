@@ -30,6 +30,7 @@ type definitions struct {
 	conversions apiserver.Conversions
 	converters  map[string]registry.Converter // by the name of the definition
 	ageColumn   bool
+	dropped     []dropped
 }
 
 // Define implements registry.Definition.
@@ -51,6 +52,7 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 		return all, err
 	}
 	finalizer := "customresourcecleanup." + group
+	all.Resources[0].Reset = d.reset(all.Resources[0].Reset)
 	hooks := &all.Resources[0].Hooks
 	hooks.Default, hooks.Complete = canonical, noteStoredVersion
 	with := compilers{rules: env.Expressions, memory: &memory{}}

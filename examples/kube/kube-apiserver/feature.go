@@ -10,32 +10,56 @@ import (
 	"github.com/kindwright/kindwright/internal/feature"
 )
 
-// featureGates lists the gates of kube-apiserver 1.36 by their state: whether they are on, and
-// whether that can be changed.
+// featureGates lists the gates of kube-apiserver 1.36, one per line, with their states since the release
+// that they came in. A state is release:stage:default, with an exclamation mark if it is locked.
 //
 //go:embed featuregates.txt
 var featureGates string
 
-// A gate is the state of a feature in kube-apiserver 1.36.
-type gate struct{ on, locked bool }
+// A gate is the state of a feature in a release.
+type gate struct {
+	on, locked bool
+	absent     bool // the release does not have it yet
+}
 
 // gates are the features of this server, by name.
 type gates map[string]gate
 
-// knownGates reads featureGates.
-func knownGates() gates {
+// knownGates reads featureGates as of release 1.minor.
+func knownGates(minor int) gates {
 	out := gates{"AllAlpha": {}, "AllBeta": {}}
-	var state gate
 	for line := range strings.Lines(featureGates) {
-		if title, is := strings.CutSuffix(strings.TrimSpace(line), ":"); is {
-			state = gate{on: strings.HasSuffix(title, "on"), locked: strings.HasPrefix(title, "locked")}
-			continue
+		words := strings.Fields(line)
+		state := gate{absent: true}
+		for _, word := range words[1:] {
+			parts := strings.Split(word, ":")
+			if since(parts[0]) > minor {
+				break
+			}
+			state = gate{on: strings.HasPrefix(parts[2], "on"), locked: strings.HasSuffix(parts[2], "!")}
 		}
-		for name := range strings.FieldsSeq(line) {
-			out[name] = state
-		}
+		out[words[0]] = state
 	}
 	return out
+}
+
+// since returns the minor release in text such as 1.30.
+func since(text string) int {
+	_, minor, _ := strings.Cut(text, ".")
+	n, _ := strconv.Atoi(minor)
+	return n
+}
+
+// newestMinor is the release that the server is like by default.
+const newestMinor = 36
+
+// minor returns the minor release to behave like.
+func (o *options) minor() int {
+	release := o.release()
+	if release == "" {
+		return newestMinor
+	}
+	return since(strings.TrimPrefix(release, "kube="))
 }
 
 func (g gates) names() []string {
@@ -54,6 +78,10 @@ const (
 	gateStatusz  = "ComponentStatusz"
 	gateCBOR     = "CBORServingAndStorage"
 	gateShards   = "ShardedListAndWatch"
+
+	gateFieldSelectors = "CustomResourceFieldSelectors"
+	gateRatcheting     = "CRDValidationRatcheting"
+	gateStaticNames    = "ManifestBasedAdmissionControlConfig" // only that it keeps names
 )
 
 // checkGates reads --feature-gates. Gates that the library knows are for the library. Others of
@@ -64,8 +92,8 @@ func (o *options) checkGates() (problems []error) {
 	for _, f := range feature.Known() {
 		ours[f.Name] = f.Gate
 	}
-	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards}
-	o.features = knownGates()
+	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames}
+	o.features = knownGates(o.minor())
 	for _, text := range o.gates {
 		for part := range strings.SplitSeq(text, ",") {
 			name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(part), "kube:"), "=")
@@ -79,6 +107,8 @@ func (o *options) checkGates() (problems []error) {
 				problems = append(problems, fmt.Errorf("--feature-gates: unrecognized feature gate: %q%s", name, meant(name, o.features.names())))
 			case err != nil:
 				problems = append(problems, fmt.Errorf("--feature-gates: the value %q of %s is neither true nor false", value, name))
+			case is.absent:
+				problems = append(problems, fmt.Errorf("--feature-gates: cannot set feature gate %s to %v, feature is PreAlpha at emulated version 1.%d", name, on, o.minor()))
 			case is.locked && on != is.on:
 				problems = append(problems, fmt.Errorf("--feature-gates: cannot set feature gate %s to %v, feature is locked to %v", name, on, is.on))
 			default:
@@ -97,7 +127,7 @@ func servedVersions() map[string][]string {
 	return map[string][]string{
 		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
 		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": {"v1"}, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
-		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
+		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
 		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
 		// Groups of kube-apiserver that are not served here.
 		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil,

@@ -29,7 +29,7 @@ func parsed(t *testing.T, args ...string) *options {
 }
 
 func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
-	known := knownGates()
+	known := knownGates(newestMinor)
 	require.Greater(t, len(known), 230)
 	require.Equal(t, gate{on: true}, known[gateIdentity])
 	require.Equal(t, gate{}, known[gateCBOR])
@@ -49,7 +49,7 @@ func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
 			continue
 		}
 		other := parsed(t, "--feature-gates=kube:"+name+text[!is.on])
-		used := ours[name] || slices.Contains([]string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards}, name)
+		used := ours[name] || slices.Contains([]string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames}, name)
 		require.Equal(t, !used, strings.Contains(strings.Join(other.warnings(), "\n"), name), name)
 		require.Equal(t, ours[name], len(other.libraryGates) == 1, name)
 	}
@@ -71,6 +71,7 @@ func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
 			slices.Sort(served[g.Name])
 		}
 	}
+	served["networking.k8s.io"] = []string{"v1", "v1beta1"} // the latter from 1.31 to 1.33
 	require.Equal(t, served, servedVersions(), "the list is as the kinds are")
 
 	o := parsed(t, "--runtime-config=api/all=true,batch/v2alpha1=true,apiextensions.k8s.io/v1beta1,v1/pods=true,apps/v1=true,resource.k8s.io/v1alpha3/deviceclasses=false")

@@ -41,10 +41,10 @@ func (v *inert) Type() string {
 // value.
 func inertFlags() map[string]string {
 	return map[string]string{
-		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving emulation-forward-compatible
+		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving
 			enable-logs-handler enable-priority-and-fairness
 			log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
-			runtime-config-emulation-forward-compatible watch-cache`,
+			watch-cache`,
 		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers http2-max-streams-per-connection
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
 		"duration": `coordinated-leadership-lease-duration

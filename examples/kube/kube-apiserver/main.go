@@ -106,7 +106,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds(crd.AgeColumn())),
+		kindwright.Serve(o.kinds(tokens, authorizer.Types()), crd.Kinds(o.definitions()...)),
 		behind,
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
@@ -139,7 +139,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
-		Authentication: o.published, ControlPlane: own,
+		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 	})
 }
 

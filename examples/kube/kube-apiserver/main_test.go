@@ -103,6 +103,12 @@ func (s *server) do(t *testing.T, token, method, path, body string) (int, map[st
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
+	return s.answer(t, request)
+}
+
+// answer sends a request and returns the code and the document of the answer.
+func (s *server) answer(t *testing.T, request *http.Request) (int, map[string]any) {
+	t.Helper()
 	answer, err := s.client.Do(request)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, answer.Body.Close()) }()

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,23 +56,24 @@ type options struct {
 	enabled         []string
 	eventTTL        time.Duration
 
-	requestTimeout time.Duration
-	minRequest     int
-	minWatch       time.Duration
-	shutdownDelay  time.Duration
-	livezGrace     time.Duration
-	gates          []string
-	runtimeConfig  []string
-	emulated       []string
-	collect        bool
-	controllers    []string
-	advertise      net.IP
-	verbosity      int
-	version        bool
-	tlsMinVersion  string
-	sniPairs       []string
-	sni            []kindwright.KeyPair
-	curves         []tls.CurveID
+	requestTimeout        time.Duration
+	minRequest            int
+	minWatch              time.Duration
+	shutdownDelay         time.Duration
+	livezGrace            time.Duration
+	gates                 []string
+	runtimeConfig         []string
+	emulated              []string
+	forward, forwardNamed bool
+	collect               bool
+	controllers           []string
+	advertise             net.IP
+	verbosity             int
+	version               bool
+	tlsMinVersion         string
+	sniPairs              []string
+	sni                   []kindwright.KeyPair
+	curves                []tls.CurveID
 
 	curvePreferences []int32
 	cipherSuites     []string
@@ -131,6 +133,9 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringArrayVar(&o.gates, "feature-gates", nil, "features to switch on or off, such as WatchList=false")
 	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
+	f.BoolVar(&o.forward, "emulation-forward-compatible", false, "whether stable versions of APIs later than --emulated-version are served too")
+	f.BoolVar(&o.forwardNamed, "runtime-config-emulation-forward-compatible", false,
+		"whether versions that --runtime-config names are served though they are later than --emulated-version")
 	f.BoolVar(&o.collect, "enable-garbage-collector", true, "whether --controllers may name garbage-collector")
 	f.StringSliceVar(&o.controllers, "controllers", nil,
 		"controllers of kube-controller-manager that run here: namespace ends namespaces, garbage-collector deletes what has lost its owners, clusterrole-aggregation unites roles (default none)")
@@ -146,8 +151,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.profiling, "profiling", true, "whether /debug/pprof is served, to those who may read it")
 	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
-	f.IntVar(&o.maxObject, "max-object-bytes", 2<<20,
-		"how large an object may be; larger ones are refused with 413, as etcd's limit does with 1.5 MiB in its shorter form")
+	f.IntVar(&o.maxObject, "max-object-bytes", 3<<19,
+		"how large an object may be, as JSON; larger ones lose their managedFields, or are refused with 413. The default is etcd's limit")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
@@ -288,10 +293,11 @@ func (o *options) settings() []kindwright.Option {
 	like := kindwright.Kubernetes{
 		Version:       version(),
 		FeatureGates:  strings.Join(o.libraryGates, ","),
-		RuntimeConfig: strings.Join(o.libraryVersions, ","),
+		RuntimeConfig: strings.Join(slices.Concat(o.libraryVersions, o.absent()), ","),
 
 		WrongTypeIsBadRequest: true,
 		ExpressionPrices:      true,
+		ResetByEmptyList:      true,
 	}
 	like.EmulatedVersion = o.release()
 	return []kindwright.Option{
