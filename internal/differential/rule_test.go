@@ -219,7 +219,7 @@ func rules() []rule {
 		}},
 		{"PAGE-02", "a token is for the list that it came from: collection and selectors", outcomes("400 BadRequest", "", says("it was not made for this list"))},
 		{"GET-07", "a version that is no number, where Kubernetes answers 500 without a reason", outcomes("400 BadRequest", "500", says("invalid resource version"))},
-		{"GET-07", "a version that was never issued (leading zero), where Kubernetes reads the number", outcomes("400 BadRequest", "", says("invalid resource version: \"N\""))},
+		{"GET-07", "a version that was never issued (leading zero), where Kubernetes reads the number", outcomes("400 BadRequest", "", says("Invalid value: \"N\""))},
 		{"CREATE-06", "a value of a wrong type is a 422 that names its field, where Kubernetes fails to decode", outcomes("422 Invalid", "400 BadRequest", peerSays("cannot be handled as"))},
 		{"CREATE-06", "a value of a wrong type is a 422 that names its field, where Kubernetes fails to apply it", outcomes("422 Invalid", "500", peerSays("failed to"))},
 		{"ERR-22", "a name in an error is cut to a length that is safe to log", func(_ *exchange, d difference) bool {

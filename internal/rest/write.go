@@ -275,7 +275,7 @@ func (c *call) deleteCollection() error {
 	}
 	q := c.info.Query
 	q.SendInitialEvents = nil // accepted without effect (READ-05)
-	if err := q.ValidateList(); err != nil {
+	if err := cmp.Or(q.ValidateList(), q.ValidateContinue()); err != nil {
 		return err
 	}
 	lr, err := readRequest(&q)
