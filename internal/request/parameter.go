@@ -343,5 +343,5 @@ func readIncludeObject(q *Query, v string) error {
 		q.IncludeObject = v
 		return nil
 	}
-	return status.BadRequest("query parameter \"includeObject\": %s is none of None, Metadata and Object", quote(v))
+	return status.BadRequest("includeObject: Invalid value: %s: must be 'Metadata', 'Object', 'None', or empty", quote(v))
 }
