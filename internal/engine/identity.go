@@ -47,6 +47,9 @@ func identifyDocument(_ context.Context, w *write) error {
 func (w *write) identifyKind() error {
 	r := w.sent.kind
 	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
+	if r.Group == "" && version == "/"+r.Version {
+		version = "" // an empty group and the version: dynamic clients write it so
+	}
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
 		if version != r.APIVersion() {
 			w.set(r.APIVersion(), "apiVersion")

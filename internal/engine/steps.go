@@ -220,6 +220,9 @@ func reset(ctx context.Context, w *write) error {
 
 // mutate asks the mutating plugins.
 func mutate(ctx context.Context, w *write) error {
+	if !w.patching() { // the owners of a patched object are looked at once, afterwards
+		w.sent.new = withoutRepeatedOwners(ctx, w.sent.new, asSent)
+	}
 	sent := w.sent.new
 	if !w.engine.mutates(w) {
 		return nil
