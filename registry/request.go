@@ -30,16 +30,16 @@ type WriteOptions struct {
 	// absent. Its error refuses that.
 	// Source: UPDATE-10.
 	MayCreate func(context.Context) error
+
+	// Repeated returns in the words of YAML which names a body repeats that was sent as YAML, and on
+	// which lines. Optional; it is called for bodies that do.
+	Repeated func() []string
 }
 
 // PatchRequest is the body of a patch and what kind it is.
 type PatchRequest struct {
 	Type meta.PatchType
 	Body []byte
-
-	// Repeated returns in the words of YAML which names an applied configuration repeats, and on which lines of
-	// what was sent. Optional; it is called for strict writes that do.
-	Repeated func() []string
 }
 
 // ListRequest selects objects and the version at which they are read (area LIST).

@@ -147,8 +147,8 @@ func TestSEC_W5_SelectorsOf100kB(t *testing.T) {
 
 func TestSEC_W3_TokensOf100kB(t *testing.T) {
 	refusals(t, widgetPath, map[string]abuse{
-		"base64":     {query: "continue=" + strings.Repeat("A", long), code: 400, text: "invalid continue token: it is too long"},
-		"not base64": {query: "continue=" + strings.Repeat("!", long), code: 400, text: "invalid continue token: it is too long"},
+		"base64":     {query: "continue=" + strings.Repeat("A", long), code: 400, text: "invalid continue token: continue key is not valid: it is too long"},
+		"not base64": {query: "continue=" + strings.Repeat("!", long), code: 400, text: "invalid continue token: continue key is not valid: it is too long"},
 		"with more":  {query: "limit=1&continue=" + strings.Repeat("e30", long/3), code: 400, text: "invalid continue token"},
 	})
 }

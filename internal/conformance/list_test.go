@@ -266,6 +266,24 @@ func TestLIST_09_AContinueTokenWithAVersionIs400(t *testing.T) {
 	})
 }
 
+func TestLIST_35_TheFirstErrorOfSeveralIsThatOfKubernetes(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(2)
+		first := s.get(widgetPath + "?limit=1")
+		for query, want := range map[string]string{
+			"resourceVersion=x":                                       `resourceVersion: Invalid value: "x"`,
+			"resourceVersion=x&resourceVersionMatch=Foo":              "supported values",
+			"resourceVersion=x&continue=t&limit=1":                    "continue key is not valid",
+			"resourceVersion=7&continue=t":                            "continue key is not valid",
+			"resourceVersion=x&continue=" + first.next():              "specifying resource version is not allowed when using continue",
+			"resourceVersion=x&continue=t&resourceVersionMatch=Exact": "resourceVersionMatch is forbidden when continue is provided",
+		} {
+			got := s.get(widgetPath + "?" + query)
+			require.Contains(t, got.text("message"), want, query)
+		}
+	})
+}
+
 func TestLIST_10_ExactWithoutVersionIsAnError(t *testing.T) {
 	refusedRow(t, "resourceVersionMatch=Exact", needsVersion)
 }

@@ -202,7 +202,11 @@ func TestMETA_14_OwnerReferences(t *testing.T) {
 		})
 		got := put(good + `,{"apiVersion":"v1","kind":"K","name":"n","uid":"v","controller":true},` + good).is(200)
 		require.Len(t, got.at("metadata", "ownerReferences"), 2)
-		require.Contains(t, got.header.Get("Warning"), "ownerReferences contains duplicate entries")
+		require.Equal(t, []string{`299 - ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, ` +
+			`and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: u"`}, got.header.Values("Warning"))
+		patched := s.do("PATCH", cratePath+"/a", `[{"op":"add","path":"/metadata/ownerReferences/-","value":`+good+`}]`, "Content-Type", "application/json-patch+json").is(200)
+		require.Len(t, patched.at("metadata", "ownerReferences"), 2)
+		require.Contains(t, patched.header.Get("Warning"), "duplicate entries after mutating admission happens; ")
 		require.Empty(t, put(good).is(200).header.Values("Warning"))
 	})
 }

@@ -283,7 +283,7 @@ func TestPAGE_09_ATokenIsBoundToItsList(t *testing.T) {
 					got.is(200)
 					continue
 				}
-				got.refused(400, "BadRequest", "invalid continue token: it was not made for this list")
+				got.refused(400, "BadRequest", "invalid continue token: continue key is not valid: it was not made for this list")
 			}
 		}
 	})

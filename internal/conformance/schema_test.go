@@ -46,7 +46,14 @@ func TestQUERY_23_EveryWayOfWritingReportsFields(t *testing.T) {
 			onCrates(t, func(t *testing.T, s *server) {
 				fields := []string{`unknown field "spec.unknown"`, `unknown field "spec.parts[0].extra"`}
 				if way.duplicates {
-					fields = append(fields, `duplicate field "spec.size"`)
+					repeated := `duplicate field "spec.size"`
+					switch {
+					case way.body == yamlBody:
+						repeated = `line 6: key "size" already set in map`
+					case way.contentType == applyType:
+						repeated = `line 1: key "size" already set in map`
+					}
+					fields = append(fields, repeated)
 				}
 				reset := func() {
 					s.do("DELETE", cratePath+"/a", "")
@@ -457,4 +464,31 @@ func TestX5_X6_AdmissionCannotChangeIdentity(t *testing.T) {
 		slices.Sort(names)
 		require.Equal(t, []string{"a"}, names)
 	}, kindwright.Admit(plugin))
+}
+
+// The repeated names of a body in YAML are reported as the YAML library of Kubernetes does, before the
+// unknown fields, and those of the metadata of embedded objects come last (QUERY-23).
+func TestQUERY_23_RepeatedNamesOfYAML(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		body := "apiVersion: shop.example.com/v1\nkind: Widget\nmetadata:\n  name: a\n  name: b\n  annotations: {note: \"!\"}\nspec:\n  size: 1\n  size: 2\n  colour: red\n"
+		post := func(mode string) *answer {
+			return s.do("POST", widgetPath+"?dryRun=All&fieldValidation="+mode, body, "Content-Type", "application/yaml")
+		}
+		post("Strict").refused(400, "BadRequest", "strict decoding error: yaml: unmarshal errors:\n"+
+			"  line 5: key \"name\" already set in map\n  line 9: key \"size\" already set in map, unknown field \"spec.colour\"")
+		require.Equal(t, []string{
+			`299 - "line 5: key \"name\" already set in map"`, `299 - "line 9: key \"size\" already set in map"`, `299 - "unknown field \"spec.colour\""`,
+		}, post("Warn").is(201).header.Values("Warning"))
+		require.Empty(t, post("Ignore").is(201).header.Values("Warning"))
+	})
+}
+
+// The members of the operations of a JSON patch are reported as such (QUERY-23, PATCH-06).
+func TestQUERY_23_MembersOfAJSONPatch(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		patch := `[{"op":"add","path":"/spec/size","value":5,"foo":1},{"op":"add","path":"/x","path":"/spec/size","value":6}]`
+		s.do("PATCH", widgetPath+"/a?fieldValidation=Strict", patch, "Content-Type", "application/json-patch+json").
+			refused(422, "Invalid", `strict decoding error: json patch unknown field "[0].foo", json patch duplicate field "[1].path"`)
+	})
 }

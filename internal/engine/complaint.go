@@ -29,10 +29,22 @@ type complaint struct{ what, path string }
 
 func (c complaint) String() string { return fmt.Sprintf("%s field %q", c.what, c.path) }
 
+// embedded is 1 for an unknown field in the metadata of an object within the object, and 0 for others.
+func (c complaint) embedded() int {
+	if c.what == unknownField && strings.Contains(c.path, ".metadata.") {
+		return 1
+	}
+	return 0
+}
+
 // inOrder brings the complaints about an object with a Go type into the order of the body, as
 // kube-apiserver reports them. A field that is unknown may be repeated. What has no Go type is reported
-// as it is found, repeated fields first, and so are patches.
+// as it is found, repeated fields first and those in the metadata of embedded objects last, and so are
+// patches.
 func (w *write) inOrder() {
+	if w.sent.kind.Type == nil {
+		slices.SortStableFunc(w.complaints, func(a, b complaint) int { return cmp.Compare(a.embedded(), b.embedded()) })
+	}
 	if w.sent.kind.Type == nil || w.verb == verbPatch || len(w.complaints) < 2 {
 		return
 	}
@@ -67,32 +79,67 @@ func (w *write) inOrder() {
 const (
 	unknownField  = "unknown"
 	repeatedField = "duplicate"
+
+	unknownMember  = "json patch unknown" // of an operation of a JSON patch
+	repeatedMember = "json patch duplicate"
 )
 
-// joined is the text of all complaints. An apply also has the words of kube-apiserver, where unknown
-// fields keep it from merging, and repeated names are found as YAML is read.
-func (w *write) joined() string {
-	w.inOrder()
-	var texts, also []string
-	repeats := false
+// yaml takes the repeated fields of a body that was sent as YAML out of the complaints, and returns
+// what the YAML library of Kubernetes says about them instead. What is longer than it can look at keeps
+// its complaints.
+func (w *write) yaml() (sentences []string) {
+	repeats := func(c complaint) bool { return c.what == repeatedField }
+	if w.opts.Repeated == nil || !slices.ContainsFunc(w.complaints, repeats) {
+		return nil
+	}
+	if sentences = w.opts.Repeated(); len(sentences) > 0 {
+		w.complaints = slices.DeleteFunc(w.complaints, repeats)
+	}
+	return sentences
+}
+
+// before is what an apply that repeats names is told first: its unknown fields.
+func (w *write) before() string {
+	var texts []string
 	for _, c := range w.complaints {
 		texts = append(texts, c.String())
-		switch {
-		case w.verb != verbApply:
-		case c.what == unknownField:
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "strict decoding error: " + strings.Join(texts, ", ") + "; "
+}
+
+// strictly is the error of a strict write whose body has unknown or repeated fields. Repeated names of
+// an apply are found as its YAML is read, before anything else. One with unknown fields also has the
+// words of kube-apiserver, where they keep it from merging.
+func (w *write) strictly() error {
+	w.inOrder()
+	const yamlErrors, nextLine = "yaml: unmarshal errors:\n  ", "\n  "
+	var texts, also []string
+	if sentences := w.yaml(); len(sentences) > 0 {
+		text := yamlErrors + strings.Join(sentences, nextLine)
+		if w.verb == verbApply {
+			return status.BadRequest("%serror strict decoding YAML: error converting YAML to JSON: %s", w.before(), text)
+		}
+		texts = append(texts, text)
+	}
+	for _, c := range w.complaints {
+		texts = append(texts, c.String())
+		if w.verb == verbApply && c.what == unknownField {
 			also = append(also, "."+c.path+": field not declared in schema")
-		default:
-			repeats = true
 		}
 	}
-	if repeats && w.repeated != nil {
-		also = append(also, w.repeated()...)
-	}
-	text := strings.Join(texts, ", ")
+	text := "strict decoding error: " + strings.Join(texts, ", ")
 	if len(also) > 0 {
 		text += " (" + strings.Join(also, ", ") + ")"
 	}
-	return text
+	if w.verb == verbPatch { // an apply sends a document, as a create and an update do
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
+			{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
+		})
+	}
+	return status.BadRequest("%s", text)
 }
 
 // answerComplaints reports the unknown and duplicate fields of the body once. The mode of field
@@ -103,15 +150,12 @@ func (w *write) answerComplaints(ctx context.Context) error {
 		w.complaints = nil
 		return nil
 	case meta.FieldValidationStrict:
-		text := "strict decoding error: " + w.joined()
-		if w.verb == verbPatch { // an apply sends a document, as a create and an update do
-			return status.Invalid(w.sent.kind.GroupKind(), w.name(), []status.FieldError{
-				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
-			})
-		}
-		return status.BadRequest("%s", text)
+		return w.strictly()
 	}
 	w.inOrder()
+	for _, text := range w.yaml() {
+		registry.Warn(ctx, text)
+	}
 	for _, c := range w.complaints {
 		registry.Warn(ctx, c.String())
 	}

@@ -30,7 +30,7 @@ func (e *Engine) readError(r *Kind, verb string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, storage.ErrCompacted):
-		return status.Expired("the requested resourceVersion is no longer retained")
+		return status.Expired("The resourceVersion for the provided " + verb + " is too old.")
 	case errors.Is(err, watch.ErrGone):
 		return status.NotFound(r.GroupResource(), "").WithMessage("the server no longer serves " + r.GroupResource().String())
 	case errors.Is(err, watch.ErrEnded):

@@ -47,6 +47,9 @@ func identifyDocument(_ context.Context, w *write) error {
 func (w *write) identifyKind() error {
 	r := w.sent.kind
 	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
+	if r.Group == "" && version == "/"+r.Version {
+		version = "" // an empty group and the version: dynamic clients write it so
+	}
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
 		if version != r.APIVersion() {
 			w.set(r.APIVersion(), "apiVersion")
@@ -151,10 +154,11 @@ func (w *write) identifyAction(id meta.Key) error {
 func (w *write) identifyNew() error {
 	// An apply with version "0" accepts any version, including a missing object (PATCH-02).
 	if rv := tree.At(w.sent.new, "metadata", "resourceVersion"); rv != nil && rv != "" && !(w.verb == verbApply && rv == "0") {
+		_, bad := storage.ParseRevision(fmt.Sprint(rv))
 		switch {
 		case w.target.Name != "":
 			return w.notFound() // a PUT that insists on a version of an object that is absent
-		case !w.opts.DryRun: // as Kubernetes checks it only at the commit; clients dry-run copies of objects they read
+		case bad == nil && !w.opts.DryRun: // one that is no version is removed; else as Kubernetes checks it only at the commit; clients dry-run copies of objects they read
 			return status.BadRequest("resourceVersion should not be set on objects to be created") // META-18
 		}
 	}

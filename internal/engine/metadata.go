@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -114,7 +115,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // stampMetadata sets the identity and creation time of a new object, which only the server sets, and
 // lets the kind set the fields that belong to the server.
 func stampMetadata(ctx context.Context, w *write) (err error) {
-	w.dropRepeatedOwners(ctx)
+	w.object.new = withoutRepeatedOwners(ctx, w.object.new, afterMutation)
 	if w.creating() {
 		if err := w.stampNew(); err != nil {
 			return err
@@ -242,27 +243,38 @@ func (w *write) desiredStateChanged() bool {
 	return false
 }
 
-// dropRepeatedOwners removes repeated owner references, with a warning (META-14).
-func (w *write) dropRepeatedOwners(ctx context.Context) {
-	refs := tree.List(w.object.new, "metadata", "ownerReferences")
+// withoutRepeatedOwners removes repeated owner references, with the warning of Kubernetes (META-14).
+// when tells where they come from: from the request, or from what became of it since.
+func withoutRepeatedOwners(ctx context.Context, t registry.Tree, when string) registry.Tree {
+	refs := tree.List(t, "metadata", "ownerReferences")
 	if len(refs) < 2 || len(refs) > maxOwners {
-		return // validation rejects more than that anyway, so comparing them all would be wasted
+		return t // validation rejects more than that anyway, so comparing them all would be wasted
 	}
 	kept := make([]any, 0, len(refs))
+	var repeated []string
 	byUID := map[any][]any{}
 	for _, ref := range refs {
 		uid := tree.At(registry.Tree{"ref": ref}, "ref", "uid")
 		if slices.ContainsFunc(byUID[uid], func(have any) bool { return json.Equal(have, ref) }) {
+			repeated = append(repeated, fmt.Sprint(uid))
 			continue
 		}
 		byUID[uid] = append(byUID[uid], ref)
 		kept = append(kept, ref)
 	}
-	if len(kept) < len(refs) {
-		registry.Warn(ctx, ".metadata.ownerReferences contains duplicate entries; the server removed them")
-		w.object.new = tree.With(w.object.new, kept, "metadata", "ownerReferences")
+	if len(repeated) == 0 {
+		return t
 	}
+	registry.Warn(ctx, ".metadata.ownerReferences contains duplicate entries"+when+"; API server dedups owner references in 1.20+, "+
+		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+clip.Text(strings.Join(repeated, ", "), 1000))
+	return tree.With(t, kept, "metadata", "ownerReferences")
 }
+
+// The values of when for withoutRepeatedOwners.
+const (
+	asSent        = ""
+	afterMutation = " after mutating admission happens"
+)
 
 func (w *write) nameProblem(name string) string {
 	if why := meta.CheckPathSegment(name); why != "" {

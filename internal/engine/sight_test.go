@@ -135,8 +135,8 @@ func TestARefusalFromTheNewestStateIsNotComputedAgain(t *testing.T) {
 	syncs := b.syncs.Load()
 	repeated := 0
 	_, err := e.Patch(t.Context(), named("x"), registry.PatchRequest{
-		Type: meta.MergePatch, Body: []byte(`{"spec":{"size":0}}`), Repeated: func() []string { repeated++; return nil },
-	}, registry.WriteOptions{FieldValidation: meta.FieldValidationStrict})
+		Type: meta.MergePatch, Body: []byte(`{"spec":{"size":0}}`),
+	}, registry.WriteOptions{FieldValidation: meta.FieldValidationStrict, Repeated: func() []string { repeated++; return nil }})
 	require.Equal(t, meta.ReasonInvalid, reason(t, err))
 	require.LessOrEqual(t, repeated, 1)
 	require.EqualValues(t, 1, b.syncs.Load()-syncs)

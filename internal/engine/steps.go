@@ -68,6 +68,8 @@ func (w *write) patched() (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
 	case meta.JSONPatch:
+		o.Duplicates = func(path string) { w.complain(repeatedMember, path) }
+		o.Unknown = func(path string) { w.complain(unknownMember, path) }
 		return patch.JSON(w.sent.old, w.body, o)
 	case meta.MergePatch:
 		return patch.Merge(w.sent.old, w.body, o)
@@ -223,6 +225,9 @@ func reset(ctx context.Context, w *write) error {
 
 // mutate asks the mutating plugins.
 func mutate(ctx context.Context, w *write) error {
+	if !w.patching() { // the owners of a patched object are looked at once, afterwards
+		w.sent.new = withoutRepeatedOwners(ctx, w.sent.new, asSent)
+	}
 	sent := w.sent.new
 	if !w.engine.mutates(w) {
 		return nil

@@ -113,7 +113,9 @@ func (s *tokenSigner) seal(scope chunkScope, p position) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(out), nil
 }
 
-func badToken(why string) error { return status.BadRequest("invalid continue token: %s", why) }
+func badToken(why string) error {
+	return status.BadRequest("invalid continue token: continue key is not valid: %s", why)
+}
 
 func (s *tokenSigner) open(_ context.Context, scope chunkScope, token string) (position, error) {
 	if len(token) > maxTokenLength {

@@ -55,7 +55,7 @@ func (at *Resolved) Patch(ctx context.Context, p registry.PatchRequest, o regist
 	if err := takes(types, p.Type); err != nil {
 		return nil, err
 	}
-	in.mayUpdate, in.patch, in.repeated = true, p.Type, p.Repeated
+	in.mayUpdate, in.patch = true, p.Type
 	if p.Type == meta.ApplyPatch {
 		in.verb, in.mayCreate, in.allowCreate = verbApply, in.sub == nil, o.MayCreate
 	}

@@ -41,8 +41,6 @@ type intent struct {
 	body  []byte
 	patch meta.PatchType // how the body changes what is stored, for the verb patch
 
-	repeated func() []string // see registry.PatchRequest
-
 	mayCreate, mayUpdate bool                        // what the request may do in the store
 	allowCreate          func(context.Context) error // asked before an object is created; may be nil
 

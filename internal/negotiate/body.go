@@ -35,6 +35,9 @@ type BodyOptions struct {
 	//
 	// Source: B17, H10.
 	Authenticated bool
+
+	// YAML, if not nil, is called with the body as it was sent if that is YAML.
+	YAML func(sent []byte)
 }
 
 // ReadBody reads the body of r as JSON. It only checks the syntax of YAML and CBOR, which it
@@ -62,6 +65,9 @@ func ReadBody(w http.ResponseWriter, r *http.Request, o BodyOptions) ([]byte, er
 		return data, err
 	case mediaType == CBOR:
 		return FromCBOR(data, limit)
+	}
+	if o.YAML != nil {
+		o.YAML(data)
 	}
 	return FromYAML(data, limit)
 }

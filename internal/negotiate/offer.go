@@ -235,7 +235,7 @@ func Negotiate(r *http.Request, o Offer) (Result, error) {
 		chosen, ok = o.choose(r.Header["Accept"])
 	}
 	if !ok {
-		return Result{}, status.NotAcceptable(o.mediaTypes())
+		return Result{}, o.notAcceptable(r)
 	}
 	chosen.Stream = o.Watch
 	chosen.Pretty = chosen.MediaType == JSON && !o.Watch && pretty(r, chosen.Pretty)
@@ -337,8 +337,11 @@ func (o *Offer) callsProtobuf(subtype string) bool {
 
 // form interprets the parameters as, g and v.
 func (o *Offer) form(m *mediaRange) (Result, bool) {
-	if m.as == "" || o.anyForm {
+	if m.as == "" && m.group == "" && m.version == "" {
 		return Result{}, true
+	}
+	if o.anyForm {
+		return Result{}, false
 	}
 	domain := cmp.Or(o.GroupDomain, request.DefaultGroupDomain)
 	version := Version(m.version)
@@ -365,12 +368,23 @@ func (o *Offer) form(m *mediaRange) (Result, bool) {
 	return Result{}, false
 }
 
+// notAcceptable returns the 406 of a request that accepts nothing that o offers. A watch lists the
+// types of streams only to a client that would have been given one object, as kube-apiserver does.
+func (o *Offer) notAcceptable(r *http.Request) error {
+	objects := *o
+	objects.Watch = false
+	if _, ok := objects.choose(r.Header["Accept"]); !ok {
+		return status.NotAcceptable(objects.mediaTypes())
+	}
+	return status.NotAcceptable(o.mediaTypes())
+}
+
 // mediaTypes lists the types that the client could have requested.
 func (o *Offer) mediaTypes() []string {
 	types := []string{JSON.String()}
 	switch {
 	case o.Watch:
-		types = []string{"application/json;stream=watch", JSON.String()}
+		types = []string{"application/json;stream=watch"}
 	case !o.JSONOnly:
 		types = append(types, YAML.String())
 	}
@@ -379,7 +393,7 @@ func (o *Offer) mediaTypes() []string {
 	}
 	switch {
 	case o.JSONOnly && !o.Swagger:
-	case o.Protobuf && o.Watch:
+	case o.Watch && (o.Protobuf || o.Metadata):
 		types = append(types, Result{MediaType: Protobuf, Stream: true}.ContentType())
 	case o.Protobuf:
 		types = append(types, Protobuf.String())

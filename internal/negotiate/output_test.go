@@ -369,11 +369,12 @@ func TestERR_19_TextThatIsNotUTF8(t *testing.T) {
 
 func TestERR_19_Forms(t *testing.T) {
 	for accept, contentType := range map[string]string{
-		"":                                    "application/json",
-		"image/png":                           "application/json",
-		table:                                 "application/json",
-		"application/yaml":                    "application/yaml",
-		"application/vnd.kubernetes.protobuf": "application/vnd.kubernetes.protobuf",
+		"":          "application/json",
+		"image/png": "application/json",
+		table:       "application/json",
+		strings.Replace(table, "json", "yaml", 1):                                                   "application/json",
+		"application/yaml":                                                                          "application/yaml",
+		"application/vnd.kubernetes.protobuf":                                                       "application/vnd.kubernetes.protobuf",
 		"application/vnd.kubernetes.protobuf;stream=watch":                                          "application/vnd.kubernetes.protobuf",
 		"application/vnd.kubernetes.protobuf,application/json":                                      "application/vnd.kubernetes.protobuf",
 		"application/json,application/vnd.kubernetes.protobuf":                                      "application/json",

@@ -19,6 +19,10 @@ type Options struct {
 	// twice. The last one wins. If Duplicates is nil, a duplicate is a 400 error. See
 	// [json.TreeOptions].
 	Duplicates func(path string)
+
+	// Unknown, if not nil, is called with the path, such as "[0].foo", of each member of an operation
+	// of a JSON patch that has no meaning.
+	Unknown func(path string)
 }
 
 // Merge applies a JSON Merge Patch. The body must be an object. Any other value would replace the

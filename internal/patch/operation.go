@@ -3,7 +3,9 @@ package patch
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 
@@ -106,7 +108,12 @@ type operation struct {
 
 // operations decodes and validates the body of a patch.
 func (o *Options) operations(patch []byte) ([]operation, error) {
-	tree, err := o.decode(patch)
+	members := *o
+	var repeated []string
+	if o.Duplicates != nil {
+		members.Duplicates = func(path string) { repeated = append(repeated, path) }
+	}
+	tree, err := members.decode(patch)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +130,7 @@ func (o *Options) operations(patch []byte) ([]operation, error) {
 		if !ok {
 			return nil, status.BadRequest("operation %d of the patch must be an object", i)
 		}
+		repeated = o.complain(i, fields, repeated)
 		op := &operations[i]
 		if why := op.read(fields); why != "" {
 			return nil, status.BadRequest("operation %d of the patch: %s", i, why)
@@ -132,6 +140,34 @@ func (o *Options) operations(patch []byte) ([]operation, error) {
 		}
 	}
 	return operations, nil
+}
+
+// complain reports the members of operation i that have no meaning, and those that it has twice, which
+// are the first of repeated. It returns the others.
+func (o *Options) complain(i int, fields map[string]any, repeated []string) []string {
+	var unknown []string
+	for name := range fields {
+		switch name {
+		case "op", "path", "from", "value":
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown)+len(repeated) == 0 {
+		return nil
+	}
+	prefix := "[" + strconv.Itoa(i) + "]."
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		if o.Unknown != nil {
+			o.Unknown(prefix + clip.Text(name, maxShown))
+		}
+	}
+	for len(repeated) > 0 && strings.HasPrefix(repeated[0], prefix) {
+		o.Duplicates(repeated[0])
+		repeated = repeated[1:]
+	}
+	return repeated
 }
 
 // read reads the members that the operation uses. It returns what is malformed.

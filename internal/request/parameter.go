@@ -113,7 +113,8 @@ type parameter struct {
 // "watch" before the table, because it decides the verb, and dryRun beside it, because it may
 // repeat. OpenAPI documents have a list of their own, in openapi/parameter.go.
 var parameters = [...]parameter{
-	{"resourceVersion", onReading | onDeleteCollection, readResourceVersion},
+	{"resourceVersion", onGet | onWatch, readResourceVersion},
+	{"resourceVersion", onList | onDeleteCollection, text(func(q *Query) *string { return &q.ResourceVersion })}, // see ValidateList
 	{"resourceVersionMatch", onSelecting, text(func(q *Query) *string { return &q.ResourceVersionMatch })},
 	{"allowWatchBookmarks", onWatch, func(q *Query, v string) error { q.AllowWatchBookmarks = Boolean(v); return nil }},
 	{"sendInitialEvents", onList | onWatch, flag(func(q *Query) **bool { return &q.SendInitialEvents })},
@@ -256,12 +257,17 @@ func Integer(name, v string) (int64, error) {
 }
 
 func readResourceVersion(q *Query, v string) error {
-	// Some clients compare versions as text, so only the canonical form is accepted (security
-	// vector W1).
-	if n, err := strconv.ParseUint(v, 10, 64); v != "" && (err != nil || strconv.FormatUint(n, 10) != v) {
-		return status.BadRequest("invalid resource version: %s", quote(v))
-	}
 	q.ResourceVersion = v
+	return q.checkResourceVersion()
+}
+
+// checkResourceVersion accepts the canonical form alone, because some clients compare versions as
+// text (security vector W1).
+func (q Query) checkResourceVersion() error {
+	v := q.ResourceVersion
+	if n, err := strconv.ParseUint(v, 10, 64); v != "" && (err != nil || strconv.FormatUint(n, 10) != v) {
+		return status.BadRequest("invalid resource version: resourceVersion: Invalid value: %s: must be a decimal number", quote(v))
+	}
 	return nil
 }
 
@@ -337,5 +343,5 @@ func readIncludeObject(q *Query, v string) error {
 		q.IncludeObject = v
 		return nil
 	}
-	return status.BadRequest("query parameter \"includeObject\": %s is none of None, Metadata and Object", quote(v))
+	return status.BadRequest("includeObject: Invalid value: %s: must be 'Metadata', 'Object', 'None', or empty", quote(v))
 }

@@ -24,7 +24,8 @@ type Query struct {
 	SendInitialEvents *bool
 
 	// ResourceVersion is "" or a canonical decimal number that fits 64 bits; get, list, watch and
-	// deletecollection (QUERY-02).
+	// deletecollection (QUERY-02). Those of list and deletecollection are as sent until
+	// [Query.ValidateList] has checked them.
 	ResourceVersion string
 
 	// ResourceVersionMatch is as sent; list, watch and deletecollection. The Validate methods

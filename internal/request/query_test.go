@@ -174,7 +174,7 @@ func TestGET_07_W1_ResourceVersion(t *testing.T) {
 	bad := []string{"-1", "18446744073709551616", "0x10", "%2B5", "+5", "%205", "05", "00", "1e3", "%D9%A1", "5,6", "abc", "5%0A"}
 	for _, line := range []string{"GET " + W + "/x?", "GET " + W + "?", "GET " + W + "?watch=1&", "DELETE " + W + "?"} {
 		for _, v := range bad {
-			require.Contains(t, refused(t, 400, line+"resourceVersion="+v), "invalid resource version", v)
+			refusedVersion(t, line+"resourceVersion="+v)
 		}
 		for _, v := range []string{"", "0", "5", "18446744073709551615"} {
 			require.Equal(t, v, query(t, line+"resourceVersion="+v).ResourceVersion)
@@ -182,9 +182,23 @@ func TestGET_07_W1_ResourceVersion(t *testing.T) {
 	}
 	r := receive(t, "GET "+W)
 	r.URL.RawQuery = "resourceVersion=" + strings.Repeat("1", 1<<20-20)
-	_, err := request.Parse(r, "")
+	info, err := request.Parse(r, "")
+	require.NoError(t, err)
+	err = info.Query.ValidateList()
 	require.Equal(t, 400, status.CodeOf(err))
 	require.Less(t, len(err.Error()), 200, "the message does not repeat a MiB")
+}
+
+// refusedVersion checks that a request line is refused for its version: a list when its options are
+// validated as a whole, because resourceVersionMatch is checked first (LIST-35).
+func refusedVersion(t *testing.T, line string) {
+	t.Helper()
+	info, err := parse(t, line)
+	if err == nil {
+		err = info.Query.ValidateList()
+	}
+	require.Equal(t, 400, status.CodeOf(err), line)
+	require.ErrorContains(t, err, "invalid resource version: resourceVersion: Invalid value: ", line)
 }
 
 func TestW4_PAGE_10_Numbers(t *testing.T) {

@@ -23,7 +23,8 @@ func (q Query) IsDryRun() bool { return len(q.DryRun) > 0 }
 
 // ValidateList checks the options of a list, or of a deletecollection, as a whole. It returns a 422
 // for combinations that the table of list semantics calls invalid (LIST-10 to LIST-23, LIST-35),
-// and a 400 for a continue token together with a version (LIST-09).
+// and a 400 for a version that is no number. A continue token together with a version is left to
+// [Query.ValidateContinue].
 func (q Query) ValidateList() error {
 	var f status.Fields
 	if match := q.ResourceVersionMatch; match != "" {
@@ -47,6 +48,15 @@ func (q Query) ValidateList() error {
 	if err := q.invalid("ListOptions", &f); err != nil {
 		return err
 	}
+	if q.Continue != "" {
+		return nil // the token brings its version
+	}
+	return q.checkResourceVersion()
+}
+
+// ValidateContinue returns a 400 for a continue token together with a version (LIST-09). A list calls
+// it when the token has been read, because a token that is not valid is reported before this.
+func (q Query) ValidateContinue() error {
 	if q.Continue != "" && q.ResourceVersion != "" && q.ResourceVersion != "0" {
 		return status.BadRequest("specifying resource version is not allowed when using continue")
 	}

@@ -77,7 +77,9 @@ func TestLIST_ValidateTable(t *testing.T) {
 }
 
 func TestLIST_09_ERR_01_ContinueWithVersion(t *testing.T) {
-	err := query(t, "GET "+W+"?limit=2&continue=t&resourceVersion=7").ValidateList()
+	q := query(t, "GET "+W+"?limit=2&continue=t&resourceVersion=7")
+	require.NoError(t, q.ValidateList(), "a token that is not valid is reported first")
+	err := q.ValidateContinue()
 	require.EqualError(t, err, "specifying resource version is not allowed when using continue")
 	require.Equal(t, meta.ReasonBadRequest, status.ReasonOf(err))
 }

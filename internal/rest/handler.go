@@ -106,6 +106,7 @@ type call struct {
 	at     *engine.Resolved
 	sub    *engine.Subresource // nil for objects themselves, and collections
 	shown  *engine.Kind        // the documents of the answer: objects of the kind, or what sub shows instead
+	yaml   []byte              // the body as it was sent, if that may be YAML
 }
 
 // Find sets the kind that a parsed request is for. It is looked up once: the request ends with the kind that it began

@@ -67,6 +67,9 @@ func (c *call) list() error {
 		return err
 	}
 	l, err := c.at.List(c.r.Context(), lr)
+	if err == nil {
+		err = q.ValidateContinue()
+	}
 	if err != nil {
 		return err
 	}

@@ -90,20 +90,19 @@ func (c *call) patch() error {
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		sentBody, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
 		body := sentBody
-		var repeated func() []string
 		switch {
 		case err != nil:
 		case sent == meta.ApplyCBORPatch:
 			body, err = negotiate.FromCBOR(body, negotiate.MaxBodyBytes)
 		case kind == meta.ApplyPatch:
 			body, err = appliedJSON(body)
-			repeated = func() []string { return yaml.Repeated(sentBody) }
+			c.yaml = sentBody
 		}
 		if err != nil {
 			return nil, err
 		}
 		c.record().KeepRequest(body)
-		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body, Repeated: repeated}, c.writeOptions())
+		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
 }
 
@@ -196,7 +195,9 @@ func (c *call) bodyUpTo(limit int64, d *protobuf.Descriptor) (body []byte, err e
 	} else {
 		// Whether the caller proved who they are by something a browser does not send of itself (B17).
 		user, ok := authn.UserFrom(c.r.Context())
-		body, err = negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{Limit: limit, Authenticated: ok && !user.IsAnonymous()})
+		body, err = negotiate.ReadBody(c.w, c.r, negotiate.BodyOptions{
+			Limit: limit, Authenticated: ok && !user.IsAnonymous(), YAML: func(sent []byte) { c.yaml = sent },
+		})
 	}
 	c.record().KeepRequest(body)
 	return body, err
@@ -209,6 +210,9 @@ func (c *call) writeOptions() registry.WriteOptions {
 		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
 		Force:           q.Force != nil && *q.Force,
 		FieldValidation: q.FieldValidation,
+	}
+	if sent := c.yaml; sent != nil {
+		o.Repeated = func() []string { return yaml.Repeated(sent) }
 	}
 	if c.opts.MayCreate != nil && c.info.Verb != request.VerbCreate { // of what a PUT or an apply finds absent (UPDATE-10)
 		o.MayCreate = func(ctx context.Context) error { return c.opts.MayCreate(ctx, c.info) }
@@ -275,7 +279,7 @@ func (c *call) deleteCollection() error {
 	}
 	q := c.info.Query
 	q.SendInitialEvents = nil // accepted without effect (READ-05)
-	if err := q.ValidateList(); err != nil {
+	if err := cmp.Or(q.ValidateList(), q.ValidateContinue()); err != nil {
 		return err
 	}
 	lr, err := readRequest(&q)

@@ -153,7 +153,7 @@ func decode(data []byte) (value any, err error) {
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.SetStrict(true)
-	first := document{merges: bytes.Contains(data, []byte("<<")) || bytes.ContainsRune(data, '!')}
+	first := document{merges: mayMerge(data)}
 	switch err := d.Decode(&first); {
 	case errors.Is(err, io.EOF):
 		return nil, nil
@@ -168,6 +168,17 @@ func decode(data []byte) (value any, err error) {
 		return nil, errors.New("more than one YAML document")
 	}
 	return first.value, nil
+}
+
+// mayMerge reports whether a document may contain merge keys: <<, or a key with the tag of one, which
+// is written in full, in short or with a handle that the document declares.
+func mayMerge(data []byte) bool {
+	for _, sign := range []string{"<<", "!!", "!<", "%TAG"} {
+		if bytes.Contains(data, []byte(sign)) {
+			return true
+		}
+	}
+	return false
 }
 
 // document decodes the top-level object, and objects in it, as lists of pairs, because maps would
