@@ -265,7 +265,10 @@ func readResourceVersion(q *Query, v string) error {
 // text (security vector W1).
 func (q Query) checkResourceVersion() error {
 	v := q.ResourceVersion
-	if n, err := strconv.ParseUint(v, 10, 64); v != "" && (err != nil || strconv.FormatUint(n, 10) != v) {
+	if v == "" {
+		return nil
+	}
+	if n, err := strconv.ParseUint(v, 10, 64); err != nil || strconv.FormatUint(n, 10) != v {
 		return status.BadRequest("invalid resource version: resourceVersion: Invalid value: %s: must be a decimal number", quote(v))
 	}
 	return nil
