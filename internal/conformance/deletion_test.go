@@ -166,8 +166,9 @@ func TestDEL_06_DEL_15_ACollectionIsDeletedObjectByObject(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		asked[fmt.Sprint(at(r.OldObject, "metadata", "name"))]++
-		if r.Object != nil || r.Name == refuse {
+		name := fmt.Sprint(at(r.OldObject, "metadata", "name")) // the request has none, as in Kubernetes
+		asked[name]++
+		if r.Object != nil || r.Name != "" || name == refuse {
 			return admission.Denied(r, "not this one")
 		}
 		return nil

@@ -421,6 +421,6 @@ func TestB18_NullsEverywhere(t *testing.T) {
 		}
 		got := s.change(cratePath+"/a", mergeType, `{"spec":{"parts":[null],"tags":[null],"notes":{"a":null}}}`)
 		require.Contains(t, []int{200, 422}, got.code)
-		s.change(cratePath+"/a?fieldManager=m", applyType, crateJSON("a", `"parts":null,"tags":null,"notes":null,"color":null,"null":null`)).is(200)
+		s.change(cratePath+"/a?fieldManager=m&force=true", applyType, crateJSON("a", `"parts":null,"tags":null,"notes":null,"color":null,"null":null`)).is(200)
 	})
 }
