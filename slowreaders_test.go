@@ -95,7 +95,7 @@ func TestLIM_15_ListsThatNobodyReadsAreNotHeld(t *testing.T) {
 		form string
 		each int64 // bytes of a client
 	}{
-		{"application/json;as=Table;v=v1;g=meta.k8s.io", 200 << 10}, {"application/json", 600 << 10}, {"application/yaml", 2 << 20},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io", 200 << 10}, {"application/json", 600 << 10}, {"application/yaml", 7 << 19},
 	} {
 		form, each := c.form, c.each
 		already := recorded.long.Load()

@@ -170,7 +170,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		return nil, err
 	}
 	r.Hooks.Mark, r.Hooks.Held, r.Hooks.Companions = markTerminating, hasSpecFinalizers, phaseCompanions
-	r.Reset, r.ResetFields = resetNamespace, [][]string{{"status"}}
+	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
 	r.Selectable = []string{"name", "status.phase"}
 	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // older clients select by this field
 	return r, nil

@@ -79,15 +79,3 @@ func TestADM_NamesOfStaticPolicies(t *testing.T) {
 	require.Equal(t, 422, code)
 	require.Contains(t, out["message"], "are reserved for static manifest-based configurations")
 }
-
-// Who applies the finalizers of a namespace owns them, and keeps them when somebody writes the status.
-func TestSSA_31_FinalizersOfNamespacesAreOwned(t *testing.T) {
-	s := run(t, "--data-dir="+t.TempDir())
-	const head = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}`
-	code, out := s.send(t, "PATCH", "/api/v1/namespaces/n?fieldManager=ann", applyType, head+`,"spec":{"finalizers":["kubernetes"]}}`)
-	require.Equal(t, 201, code, "%v", out)
-	code, out = s.send(t, "PATCH", "/api/v1/namespaces/n/status?fieldManager=bob", applyType, head+`,"status":{"conditions":[{"type":"X","status":"True"}]}}`)
-	require.Equal(t, 200, code, "%v", out)
-	require.Contains(t, managers(out), "ann Apply")
-	require.Contains(t, managers(out), "bob Apply")
-}
