@@ -87,7 +87,7 @@ func (s *Signer) Sign(ctx context.Context, claims []byte) (string, error) {
 		return "", about("Sign", err)
 	}
 	if err := s.check(ctx, head); err != nil {
-		return "", &serviceaccount.SignatureError{Reason: fmt.Sprintf("while validating header: %v", err)}
+		return "", err
 	}
 	if signature == "" {
 		return "", &serviceaccount.SignatureError{Reason: "empty signature returned"}
@@ -95,11 +95,12 @@ func (s *Signer) Sign(ctx context.Context, claims []byte) (string, error) {
 	return head + "." + payload + "." + signature, nil
 }
 
-// check reports what is wrong with the header of a token. A key that is new is fetched.
+// check reports what is wrong with the header of a token. A key that is new is fetched; why that fails is
+// not for clients.
 func (s *Signer) check(ctx context.Context, head string) error {
 	h, err := readHeader(head)
 	if err != nil {
-		return err
+		return wrongHeader(err)
 	}
 	if !s.knows(h.KeyID) {
 		if _, err := s.fetch(ctx); err != nil {
@@ -108,7 +109,14 @@ func (s *Signer) check(ctx context.Context, head string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return checkKey(h.KeyID, s.last)
+	if err := checkKey(h.KeyID, s.last); err != nil {
+		return wrongHeader(err)
+	}
+	return nil
+}
+
+func wrongHeader(err error) error {
+	return &serviceaccount.SignatureError{Reason: fmt.Sprintf("while validating header: %v", err)}
 }
 
 // knows reports whether a key is among those of now.
