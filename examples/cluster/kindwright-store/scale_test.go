@@ -108,11 +108,15 @@ type informer struct {
 	back     int               // events of an older version than it had
 	resets   int
 	synced   bool
+	ended    error // why it stopped, which only its context may cause
 }
 
 func (i *informer) run(ctx context.Context, c *client.Client[item], namespace string) {
 	for event, err := range c.Watch(ctx, client.In(namespace)) {
 		if err != nil {
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			i.ended = err
 			return
 		}
 		i.take(event)
@@ -168,6 +172,12 @@ func (i *informer) has(want map[string]string) bool {
 	return true
 }
 
+func (i *informer) String() string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return fmt.Sprintf("%d objects, %d resets, synced %v, ended by %v", len(i.known), i.resets, i.synced, i.ended)
+}
+
 func namespace(n int) string { return fmt.Sprint("n", n%informers) }
 
 // Objects move from a file to etcd and back under informers and writers. In the end each informer
@@ -208,6 +218,7 @@ func TestOPS_ObjectsMoveUnderInformers(t *testing.T) {
 	}
 
 	ctx, stop := context.WithCancel(t.Context())
+	defer stop() // before web is closed, which waits for the streams of the informers
 	var running sync.WaitGroup
 	all := make([]*informer, informers)
 	for n := range all {
@@ -223,7 +234,7 @@ func TestOPS_ObjectsMoveUnderInformers(t *testing.T) {
 			for _, object := range list.Items {
 				want[object.Name] = object.ResourceVersion
 			}
-			require.Eventually(t, func() bool { return i.has(want) }, 5*time.Minute, 10*time.Millisecond, "informer %d", n)
+			require.Eventually(t, func() bool { return i.has(want) }, 5*time.Minute, 10*time.Millisecond, "informer %d: %v", n, i)
 		}
 	}
 	settled()
