@@ -1,11 +1,8 @@
 package kube
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"k8s.io/pod-security-admission/api"
 
@@ -18,8 +15,7 @@ import (
 // values: versions above the server's own count as one.
 type podSecurityStats struct {
 	release             api.Version
-	mu                  sync.Mutex
-	evaluations, errors map[string]int // by the values of their labels, joined by a space
+	evaluations, errors internal.Counts
 }
 
 func (s *podSecurityStats) evaluated(allowed bool, by api.LevelVersion, mode string, r *admission.Request) {
@@ -33,14 +29,15 @@ func (s *podSecurityStats) evaluated(allowed bool, by api.LevelVersion, mode str
 	if allowed {
 		decision = "allow"
 	}
-	s.add(&s.evaluations, decision, string(by.Level), version, mode, r)
+	s.evaluations.Add(append([]string{decision, string(by.Level), version, mode}, about(r)...)...)
 }
 
 func (s *podSecurityStats) failed(fatal bool, r *admission.Request) {
-	s.add(&s.errors, strconv.FormatBool(fatal), "", "", "", r)
+	s.errors.Add(append([]string{strconv.FormatBool(fatal)}, about(r)...)...)
 }
 
-func (s *podSecurityStats) add(to *map[string]int, a, b, c, d string, r *admission.Request) {
+// about returns the labels that say what a request was for.
+func about(r *admission.Request) []string {
 	resource := "controller"
 	switch r.Resource.Resource {
 	case "pods":
@@ -48,13 +45,7 @@ func (s *podSecurityStats) add(to *map[string]int, a, b, c, d string, r *admissi
 	case "namespaces":
 		resource = "namespace"
 	}
-	words := append(strings.Fields(a+" "+b+" "+c+" "+d), strings.ToLower(string(r.Operation)), resource, r.Subresource)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if *to == nil {
-		*to = map[string]int{}
-	}
-	(*to)[strings.Join(words, " ")]++
+	return []string{strings.ToLower(string(r.Operation)), resource, r.Subresource}
 }
 
 func (s *podSecurityStats) collect(r *internal.Registry) {
@@ -74,13 +65,8 @@ func (s *podSecurityStats) collect(r *internal.Registry) {
 			Help: "How many requests were exempt from PodSecurity. Nothing is exempt.",
 		},
 	}, func(b *internal.Batch) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, counts := range []map[string]int{s.errors, s.evaluations} {
-			for _, key := range slices.Sorted(maps.Keys(counts)) {
-				b.Add(i, float64(counts[key]), strings.Split(key, " ")...)
-			}
-		}
+		s.errors.Report(b, 0)
+		s.evaluations.Report(b, 1)
 		for _, operation := range []string{"create", "update"} {
 			b.Add(2, 0, operation, "pod", "")
 		}

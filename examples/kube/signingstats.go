@@ -4,10 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"iter"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -19,8 +16,7 @@ import (
 // signingStats counts certificates that were issued to requests with a duration, by signer. It learns
 // of them as an observer of the kind, so writes that are tried or refused do not count.
 type signingStats struct {
-	mu                 sync.Mutex
-	requested, honored map[string]int
+	requested, honored internal.Counts
 }
 
 var _ watch.Observer = (*signingStats)(nil)
@@ -44,14 +40,9 @@ func (s *signingStats) Changed(prev, next *watch.Entry) {
 	if strings.HasPrefix(old.Spec.SignerName, "kubernetes.io/") {
 		signer = old.Spec.SignerName
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.requested == nil {
-		s.requested, s.honored = map[string]int{}, map[string]int{}
-	}
-	s.requested[signer]++
+	s.requested.Add(signer)
 	if honors(now.Status.Certificate, time.Duration(*old.Spec.ExpirationSeconds)*time.Second) {
-		s.honored[signer]++
+		s.honored.Add(signer)
 	}
 }
 
@@ -83,12 +74,7 @@ func (s *signingStats) collect(r *internal.Registry) {
 			Help: "How many certificates were issued to requests that asked for a duration, by signer.",
 		},
 	}, func(b *internal.Batch) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i, counts := range []map[string]int{s.honored, s.requested} {
-			for _, signer := range slices.Sorted(maps.Keys(counts)) {
-				b.Add(i, float64(counts[signer]), signer)
-			}
-		}
+		s.honored.Report(b, 0)
+		s.requested.Report(b, 1)
 	})
 }

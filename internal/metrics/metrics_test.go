@@ -327,3 +327,20 @@ func BenchmarkScrape(b *testing.B) {
 		require.NoError(b, Write(&brokenWriter{left: math.MaxInt}, r.Families()))
 	}
 }
+
+func TestCountsAreByAllLabels(t *testing.T) {
+	var r Registry
+	var c Counts
+	one(&r, Desc{Name: "c", Type: snapshot.Counter, Labels: []string{"a", "b"}}, func(b *Batch) { c.Report(b, 0) })
+	require.Empty(t, lines(t, &r))
+	var adding sync.WaitGroup
+	for range 100 {
+		adding.Go(func() {
+			c.Add("x", "")
+			c.Add("", "x")
+			c.Add("x", "")
+		})
+	}
+	adding.Wait()
+	require.Equal(t, []string{`c{a="",b="x"} 100`, `c{a="x",b=""} 200`}, lines(t, &r))
+}

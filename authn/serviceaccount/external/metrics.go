@@ -2,8 +2,6 @@ package external
 
 import (
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,33 +13,22 @@ import (
 
 // stats counts what is asked of a signer. The zero value is ready for use.
 type stats struct {
-	mu            sync.Mutex
-	fetched, data time.Time // the last success, and what the signer said of its keys then
-	signs, fetchs map[string]int
+	signs, fetches metrics.Counts // by code
+	mu             sync.Mutex
+	fetched, data  time.Time // the last success, and what the signer said of its keys then
 }
 
 // signed counts an attempt to sign.
-func (s *stats) signed(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	count(&s.signs, err)
-}
+func (s *stats) signed(err error) { s.signs.Add(code(err)) }
 
 // fetching counts an attempt to fetch the keys; data is when the signer last looked at them.
 func (s *stats) fetching(err error, data time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	count(&s.fetchs, err)
+	s.fetches.Add(code(err))
 	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.fetched, s.data = time.Now(), data
 	}
-}
-
-func count(in *map[string]int, err error) {
-	if *in == nil {
-		*in = map[string]int{}
-	}
-	(*in)[code(err)]++
 }
 
 // code is the name that gRPC has for the end of a call.
@@ -75,11 +62,8 @@ func (s *Signer) CollectMetrics(r *metrics.Registry) {
 		defer s.stats.mu.Unlock()
 		b.Add(0, seconds(s.stats.data))
 		b.Add(2, seconds(s.stats.fetched))
-		for i, of := range map[int]map[string]int{1: s.stats.fetchs, 3: s.stats.signs} {
-			for _, code := range slices.Sorted(maps.Keys(of)) {
-				b.Add(i, float64(of[code]), code)
-			}
-		}
+		s.stats.fetches.Report(b, 1)
+		s.stats.signs.Report(b, 3)
 	})
 }
 
