@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -45,6 +47,26 @@ func TestPodSecurityRefusesWarnsAndNotes(t *testing.T) {
 	require.Contains(t, warnings(t, s, 201, "POST", pods("soft"), networkPod)[0], `would violate PodSecurity \"baseline:latest\": host namespaces`)
 	require.Len(t, warnings(t, s, 201, "POST", "/apis/apps/v1/namespaces/soft/replicasets", networkSet), 1)
 	require.Len(t, warnings(t, s, 201, "POST", "/apis/apps/v1/namespaces/base/replicasets", networkSet), 1, "templates are not refused")
+}
+
+func TestPodSecurityIsCounted(t *testing.T) {
+	s := serve(t, Options{})
+	labelled(t, s, "soft", `"pod-security.kubernetes.io/warn":"baseline","pod-security.kubernetes.io/warn-version":"v1.99"`)
+	warnings(t, s, 201, "POST", "/api/v1/namespaces/soft/pods", networkPod)
+	warnings(t, s, 201, "POST", "/apis/apps/v1/namespaces/soft/replicasets", networkSet)
+	r, err := http.Get(s.url + "/metrics")
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	const family, of = "pod_security_evaluations_total", `policy_level="%s",policy_version="%s",mode="%s",request_operation="create",resource="%s",subresource=""} 1`
+	for _, line := range []string{
+		`{decision="deny",` + fmt.Sprintf(of, "baseline", "future", "warn", "pod"),
+		`{decision="deny",` + fmt.Sprintf(of, "baseline", "future", "warn", "controller"),
+		`{decision="allow",` + fmt.Sprintf(of, "privileged", "latest", "enforce", "pod"),
+	} {
+		require.Contains(t, string(body), family+line)
+	}
 }
 
 func TestPodSecurityOfUpdates(t *testing.T) {
