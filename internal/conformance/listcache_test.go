@@ -23,18 +23,21 @@ const partialList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io
 // Parts of lists are cached in their encoded form. A list under concurrent writes must equal a
 // plain list of the same version, in every encoding.
 func TestLIST_01_CachedPartsAreNeverStale(t *testing.T) {
-	for name, opts := range map[string][]kindwright.Option{
-		"every body is compressed": nil,
-		"above a threshold":        {kindwright.HTTP{CompressFrom: 20_000}},
+	for name, c := range map[string]struct {
+		opts   []kindwright.Option
+		writes int // each followed by lists in every form
+	}{
+		"every body is compressed": {nil, 5},
+		"above a threshold":        {[]kindwright.Option{kindwright.HTTP{CompressFrom: 20_000}}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // one backend, for the parts are above it
-				s := startInMemory(t, opts...)
+				s := startInMemory(t, c.opts...)
 				s.namespace("b")
 				random := rand.New(rand.NewPCG(7, 7))
 				s.widgets(300)
 				queries := []string{"", "?limit=150", "?labelSelector=third%3D1", "?fieldSelector=metadata.name%3Dw007", "?labelSelector=none"}
-				for range 6 {
+				for range c.writes {
 					name := fmt.Sprintf("w%03d", random.IntN(300))
 					switch random.IntN(4) {
 					case 0:
