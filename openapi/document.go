@@ -104,7 +104,7 @@ func (d Document) JSON() ([]byte, error) {
 func newPublisher(f form, s *shared) *publisher {
 	p := &publisher{
 		form: f, definitions: map[string]*definition{}, paths: map[string]*pathItem{}, kinds: map[string]meta.GroupVersionKind{},
-		shared: s, parameters: map[string][]byte{},
+		names: map[meta.GroupVersionKind]string{}, shared: s, parameters: map[string][]byte{},
 	}
 	for _, shared := range s.schemas {
 		p.component(shared.name, shared.schema, shared.kinds...)
@@ -117,7 +117,7 @@ func newPublisher(f form, s *shared) *publisher {
 func documentPublisher() *publisher {
 	p := *sharedOnce().documents()
 	p.definitions, p.parameters = maps.Clone(p.definitions), maps.Clone(p.parameters)
-	p.paths, p.kinds = map[string]*pathItem{}, map[string]meta.GroupVersionKind{}
+	p.paths, p.kinds, p.names = map[string]*pathItem{}, map[string]meta.GroupVersionKind{}, map[meta.GroupVersionKind]string{}
 	return &p
 }
 
@@ -142,13 +142,21 @@ func (p *publisher) publish(d Document) error {
 	p.tag = strings.ReplaceAll(cmp.Or(d.Group, "core"), ".", "_") + "_" + d.Version
 	clear(p.paths)
 	p.discovery()
-	for _, k := range d.Kinds {
-		if err := p.kind(k); err != nil {
-			return fmt.Errorf("openapi: kind %q of %s: %w", k.Kind, d.groupVersion(), err)
+	for _, defined := range []bool{false, true} { // the program's own kinds name theirs first
+		for _, k := range d.Kinds {
+			if isDefined(k) != defined {
+				continue
+			}
+			if err := p.kind(k); err != nil {
+				return fmt.Errorf("openapi: kind %q of %s: %w", k.Kind, d.groupVersion(), err)
+			}
 		}
 	}
 	return nil
 }
+
+// isDefined reports whether a client has defined the kind.
+func isDefined(k KindDoc) bool { return k.Schema != nil && k.Schema.fromDocument }
 
 func (d Document) groupVersion() meta.GroupVersion {
 	return meta.GroupVersion{Group: d.Group, Version: d.Version}
@@ -198,14 +206,28 @@ func componentName(gvk meta.GroupVersionKind) string {
 	return strings.Join(append(labels, gvk.Version, gvk.Kind), ".")
 }
 
-// kindName returns the name under which a kind's schema is published: the name from its Go type,
-// unless another kind has already taken it.
-func (p *publisher) kindName(gvk meta.GroupVersionKind, s *Schema) string {
-	name := cmp.Or(s.Component, componentName(gvk))
-	if of, taken := p.kinds[name]; taken && of != gvk {
-		return componentName(gvk)
+// kindName returns the name under which the schema of a kind, or of its lists, is published: wanted,
+// or the one from its group, unless another kind has taken it. A client that defines a kind chooses
+// its group, and with that a name: it does not get one that anything else is published under, but a
+// new one, such as Pod_v2.
+func (p *publisher) kindName(gvk meta.GroupVersionKind, wanted string, defined bool) string {
+	if name, known := p.names[gvk]; known {
+		return name
 	}
-	p.kinds[name] = gvk
+	taken := func(name string) bool {
+		if of, taken := p.kinds[name]; taken {
+			return of != gvk
+		}
+		return defined && p.definitions[name] != nil
+	}
+	name := cmp.Or(wanted, componentName(gvk))
+	if taken(name) {
+		name = componentName(gvk)
+	}
+	for n := 2; taken(name); n++ {
+		name = fmt.Sprintf("%s_v%d", componentName(gvk), n)
+	}
+	p.kinds[name], p.names[gvk] = gvk, name
 	return name
 }
 
@@ -217,8 +239,9 @@ type publisher struct {
 	paths       map[string]*pathItem // of doc
 	path        string               // of doc
 	camel, tag  string               // doc's group version in operation ids, and its tag
-	// kinds maps the names of schemas of whole objects to their kinds.
+	// kinds maps the names of schemas of whole objects to their kinds, and names is its inverse.
 	kinds map[string]meta.GroupVersionKind
+	names map[meta.GroupVersionKind]string
 
 	shared     *shared
 	parameters map[string][]byte // encoded, by name
@@ -271,14 +294,15 @@ func (p *publisher) kind(k KindDoc) error {
 		w.selectable = k.Selectable
 		schema.written = &w
 	}
-	name := p.kindName(gvk, k.Schema)
+	name := p.kindName(gvk, k.Schema.Component, k.Schema.fromDocument)
 	r := resource{publisher: p, gvk: gvk, kind: k, object: p.component(name, &schema, gvk)}
 	if slices.Contains(k.Verbs, "list") {
 		list := p.doc.groupVersion().WithKind(cmp.Or(k.ListKind, k.Kind+"List"))
-		listName := componentName(list)
+		listName := ""
 		if prefix, ok := strings.CutSuffix(name, gvk.Kind); ok {
 			listName = prefix + list.Kind
 		}
+		listName = p.kindName(list, listName, k.Schema.fromDocument)
 		listSchema := p.listSchema(k.Kind, r.object)
 		if w := schema.notes(); len(w.selectable) > 0 {
 			listSchema.written = &written{selectable: w.selectable}

@@ -268,7 +268,7 @@ func (r *resource) exchanged(d DocumentDoc) (exchanged, error) {
 	if d.Schema == nil || d.Schema.ready == nil {
 		return out, errors.New("needs a schema that passed New")
 	}
-	out.schema = r.component(r.kindName(d.Kind, d.Schema), d.Schema, d.Kind)
+	out.schema = r.component(r.kindName(d.Kind, d.Schema.Component, d.Schema.fromDocument), d.Schema, d.Kind)
 	return out, nil
 }
 

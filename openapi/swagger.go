@@ -101,7 +101,7 @@ func (s Swagger) draft(f form) (*draft, error) {
 	d.deleteOptions(s.Documents...)
 	d.noFieldValidation = !s.definesKinds()
 	var scratch []byte
-	for _, doc := range s.Documents {
+	for _, doc := range programsFirst(s.Documents) {
 		if err := d.publish(doc); err != nil {
 			return nil, err
 		}
@@ -114,6 +114,25 @@ func (s Swagger) draft(f form) (*draft, error) {
 	}
 	slices.SortFunc(d.documents, func(a, b Document) int { return strings.Compare(a.path(), b.path()) })
 	return d, nil
+}
+
+// programsFirst returns documents such that those with kinds of the program precede those that clients
+// have defined alone: the latter do not take the names of the former.
+func programsFirst(all []Document) []Document {
+	defined := func(d Document) bool {
+		return !slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return !isDefined(k) })
+	}
+	out := slices.Clone(all)
+	slices.SortStableFunc(out, func(a, b Document) int {
+		switch x, y := defined(a), defined(b); {
+		case x == y:
+			return 0
+		case y:
+			return -1
+		}
+		return 1
+	})
+	return out
 }
 
 // buffer returns an empty buffer that is large enough for the whole document.

@@ -113,6 +113,53 @@ func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 }
 
 // A value of several types is a union, under the keywords that the schema's own branches use too.
+// A client chooses the group of a kind that it defines, and with that a name of its definition. That
+// does not take the place of what the program publishes under this name, in any order of the documents.
+func TestOAPI_01_DefinedKindsDoNotReplaceDefinitions(t *testing.T) {
+	defined, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"probe":{"type":"boolean"}}}`))
+	require.Empty(t, errs)
+	own := *widget(t)
+	own.Component = "io.example.pkg.parts.v1.Widget"
+	part := func(group, kind, list string, s *openapi.Schema) openapi.Document {
+		return openapi.Document{Group: group, Version: "v1", Kinds: []openapi.KindDoc{{Kind: kind, ListKind: list, Plural: "things", Verbs: []string{"get", "list"}, Schema: s}}}
+	}
+	documents := []openapi.Document{
+		part("parts.pkg.example.io", "Widget", "WidgetList", defined),
+		part("meta.apis.pkg.apimachinery.k8s.io", "ObjectMeta", "ListMeta", defined),
+		part("parts.example.io", "Widget", "WidgetList", &own),
+	}
+	for range 2 {
+		data, err := openapi.Swagger{Documents: documents}.JSON()
+		require.NoError(t, err)
+		all := tree(t, string(data))
+		definitions := all["definitions"].(map[string]any)
+		probed := func(name string) bool {
+			require.Contains(t, definitions, name)
+			_, has := definitions[name].(map[string]any)["properties"].(map[string]any)["probe"]
+			return has
+		}
+		require.False(t, probed("io.example.pkg.parts.v1.Widget"))
+		require.False(t, probed("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"))
+		require.True(t, probed("io.example.pkg.parts.v1.Widget_v2"))
+		require.True(t, probed("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta_v2"))
+		for path, want := range map[string]string{
+			"/apis/parts.pkg.example.io/v1/things/{name}":              "io.example.pkg.parts.v1.Widget_v2",
+			"/apis/parts.pkg.example.io/v1/things":                     "io.example.pkg.parts.v1.WidgetList_v2",
+			"/apis/parts.example.io/v1/things/{name}":                  "io.example.pkg.parts.v1.Widget",
+			"/apis/parts.example.io/v1/things":                         "io.example.pkg.parts.v1.WidgetList",
+			"/apis/meta.apis.pkg.apimachinery.k8s.io/v1/things/{name}": "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta_v2",
+			"/apis/meta.apis.pkg.apimachinery.k8s.io/v1/things":        "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta_v2",
+		} {
+			item := all["paths"].(map[string]any)[path]
+			require.NotNil(t, item, path)
+			text, err := json.AppendTree(nil, item.(map[string]any)["get"].(map[string]any)["responses"])
+			require.NoError(t, err)
+			require.Contains(t, string(text), `"#/definitions/`+want+`"`, path)
+		}
+		slices.Reverse(documents)
+	}
+}
+
 func TestPublishedUnions(t *testing.T) {
 	name := openapi.Schema{Component: "dev.example.Name", Type: openapi.String}
 	for _, c := range []struct {

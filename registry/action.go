@@ -22,6 +22,7 @@ type Action[T, D, A any] struct {
 	Verb string // "create", for POST, which is the default; or "update", for PUT
 
 	Kind   meta.GroupVersionKind // of D; default: the Go type's name, in the group and version of the kind
+	Alike  []string              // API versions ("policy/v1beta1") beside that of Kind which documents may have too: they are read as D
 	Answer meta.GroupVersionKind // of A; default: that of D if A is D, v1 Status for meta.Status; else as for Kind
 
 	// Run does it. A nil answer without an error is sent as a Status that says Success. Errors are sent as those of other
@@ -80,5 +81,5 @@ func (a Action[T, D, A]) Describe(of *Resource, env Env) (Subresource, error) {
 		}
 		return typed.Encode(out)
 	}
-	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Answer: answer, Run: run, Misnamed: a.Misnamed}}}, nil
+	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Alike: a.Alike, Answer: answer, Run: run, Misnamed: a.Misnamed}}}, nil
 }

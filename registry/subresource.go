@@ -61,6 +61,7 @@ type Part struct {
 // and Connect.
 type Handler struct {
 	Body    *Resource // the document that is sent; nil: none
+	Alike   []string  // API versions that a body may have beside its own, with the same fields
 	Options *Resource // the parameters of the query; nil: none. Only version, kind and schema of it count
 	Answer  *Resource // the document that is answered; nil: none
 

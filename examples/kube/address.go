@@ -104,6 +104,9 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 			s.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 		}
 	}
+	if !needsAddress(&s.Spec) {
+		s.Spec.InternalTrafficPolicy = nil // clients once had to send it
+	}
 	if needsAddress(&s.Spec) {
 		if err := c.takeAddress(ctx, s, f); err != nil {
 			return err

@@ -114,6 +114,10 @@ func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
 	if old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.ClusterIP != "" {
 		same(f.At("spec", "clusterIPs").Index(0), s.Spec.ClusterIP == old.Spec.ClusterIP, s.Spec.ClusterIPs)
 	}
+	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == s.Spec.Type &&
+		!reflect.DeepEqual(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
+		f.At("spec", "loadBalancerClass").Invalid(s.Spec.LoadBalancerClass, "may not change once set")
+	}
 	if needsHealthPort(&s.Spec) && needsHealthPort(&old.Spec) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		f.At("spec", "healthCheckNodePort").Invalid(s.Spec.HealthCheckNodePort,
 			"cannot change healthCheckNodePort on loadBalancer service with externalTraffic=Local during update")

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -47,21 +49,101 @@ func checkPodReplaced(p, old *corev1.PodSpec, f *status.Fields) {
 	for i := range now.InitContainers {
 		now.InitContainers[i].Image = before.InitContainers[i].Image
 	}
-	if now.ActiveDeadlineSeconds != nil && (before.ActiveDeadlineSeconds == nil || *now.ActiveDeadlineSeconds <= *before.ActiveDeadlineSeconds) {
-		now.ActiveDeadlineSeconds = before.ActiveDeadlineSeconds
+	checkDeadlineUpdate(now.ActiveDeadlineSeconds, before.ActiveDeadlineSeconds, f.At("spec", "activeDeadlineSeconds"))
+	now.ActiveDeadlineSeconds = before.ActiveDeadlineSeconds
+	checkTolerationUpdate(now.Tolerations, before.Tolerations, f.At("spec", "tolerations"))
+	now.Tolerations = before.Tolerations
+	for i, gate := range now.SchedulingGates {
+		if !slices.Contains(before.SchedulingGates, gate) {
+			f.At("spec", "schedulingGates").Index(i).Child("name").Forbidden("only deletion is allowed, but found new scheduling gate '" + gate.Name + "'")
+		}
 	}
-	if len(now.Tolerations) >= len(before.Tolerations) && reflect.DeepEqual(now.Tolerations[:len(before.Tolerations)], before.Tolerations) {
-		now.Tolerations = before.Tolerations
-	}
-	if len(before.SchedulingGates) > 0 && len(now.SchedulingGates) <= len(before.SchedulingGates) {
-		now.SchedulingGates, now.NodeSelector, now.Affinity = before.SchedulingGates, before.NodeSelector, before.Affinity
+	now.SchedulingGates = before.SchedulingGates
+	if len(before.SchedulingGates) > 0 {
+		checkGatedUpdate(now, before, f)
 	}
 	if g := now.TerminationGracePeriodSeconds; g != nil && *g == 1 && before.TerminationGracePeriodSeconds != nil && *before.TerminationGracePeriodSeconds < 0 {
 		now.TerminationGracePeriodSeconds = before.TerminationGracePeriodSeconds
 	}
-	if !reflect.DeepEqual(now, before) {
+	if !equality.Semantic.DeepEqual(now, before) {
 		f.At("spec").Forbidden("pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)")
 	}
+}
+
+// checkDeadlineUpdate reports a deadline that is removed or later than before.
+func checkDeadlineUpdate(now, before *int64, at status.Field) {
+	switch {
+	case before == nil:
+	case now == nil:
+		at.Invalid(nil, "must not update from a positive integer to nil value")
+	case *now > *before:
+		at.Invalid(*now, "must be less than or equal to previous value")
+	}
+}
+
+// checkTolerationUpdate reports tolerations that are gone, or changed beyond their seconds.
+func checkTolerationUpdate(now, before []corev1.Toleration, at status.Field) {
+	for _, old := range before {
+		if !slices.ContainsFunc(now, func(t corev1.Toleration) bool {
+			t.TolerationSeconds = old.TolerationSeconds
+			return t == old
+		}) {
+			at.Forbidden("existing toleration can not be modified except its tolerationSeconds")
+			return
+		}
+	}
+}
+
+// checkGatedUpdate reports changes of where a pod may run that its gates do not allow: while it is
+// gated, it may be restricted further. It equates what may change.
+func checkGatedUpdate(now, before *corev1.PodSpec, f *status.Fields) {
+	for name, value := range before.NodeSelector {
+		if kept, has := now.NodeSelector[name]; !has || kept != value {
+			f.At("spec", "nodeSelector").Invalid(now.NodeSelector, "only additions to spec.nodeSelector are allowed (no mutations or deletions)")
+			break
+		}
+	}
+	now.NodeSelector = before.NodeSelector
+	at := f.At("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+	terms, old := nodeTerms(now.Affinity), nodeTerms(before.Affinity)
+	if len(old) > 0 && len(old) != len(terms) {
+		at.Invalid(terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+	} else {
+		for i := range old {
+			if !narrowed(&terms[i], &old[i]) {
+				at.Index(i).Invalid(terms[i], "only additions are allowed (no mutations or deletions)")
+			}
+		}
+	}
+	rest := &corev1.Affinity{}
+	if now.Affinity != nil {
+		*rest = *now.Affinity
+	}
+	if rest.NodeAffinity = nil; before.Affinity != nil {
+		rest.NodeAffinity = before.Affinity.NodeAffinity
+	}
+	if now.Affinity = rest; before.Affinity == nil && *rest == (corev1.Affinity{}) {
+		now.Affinity = nil
+	}
+}
+
+func nodeTerms(a *corev1.Affinity) []corev1.NodeSelectorTerm {
+	if a == nil || a.NodeAffinity == nil || a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// narrowed reports whether a term has all requirements of an earlier one, in the same places. An empty
+// term selects no node, and stays empty.
+func narrowed(now, before *corev1.NodeSelectorTerm) bool {
+	if len(before.MatchExpressions)+len(before.MatchFields) == 0 {
+		return len(now.MatchExpressions)+len(now.MatchFields) == 0
+	}
+	begins := func(now, before []corev1.NodeSelectorRequirement) bool {
+		return len(now) >= len(before) && equality.Semantic.DeepEqual(now[:len(before)], before)
+	}
+	return begins(now.MatchExpressions, before.MatchExpressions) && begins(now.MatchFields, before.MatchFields)
 }
 
 // checkPodResized reports changes that a resize cannot make. Only processors and memory may change,

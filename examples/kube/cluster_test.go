@@ -170,6 +170,28 @@ func TestEvictionsKeepToBudgets(t *testing.T) {
 	s.must(t, 201, "POST", podsPath+"/b/eviction", fmt.Sprintf(evict, "b")) // it is not ready, and enough others are
 }
 
+// An evicted pod that does not go at once says why it ends. Old clients send policy/v1beta1.
+func TestEvictedPodsSayWhyTheyEnd(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"p","finalizers":["example.com/f"]},"spec":{"nodeName":"n1","containers":[{"name":"c","image":"x"}]}}`)
+	cause := func() any {
+		return at(condition(at(s.must(t, 200, "GET", podsPath+"/p", ""), "status", "conditions"), "DisruptionTarget"), "reason")
+	}
+	evict := func(version, more string) string {
+		return `{"apiVersion":"` + version + `","kind":"Eviction","metadata":{"name":"p"` + more + `}}`
+	}
+	refused := s.must(t, 400, "POST", podsPath+"/p/eviction", evict("policy/v2", ""))
+	require.Contains(t, refused["message"], "policy/v2")
+	s.must(t, 409, "POST", podsPath+"/p/eviction", evict("policy/v1", `,"uid":"x"`))
+	s.must(t, 409, "POST", podsPath+"/p/eviction", evict("policy/v1", `,"resourceVersion":"1"`))
+	s.must(t, 201, "POST", podsPath+"/p/eviction?dryRun=All", evict("policy/v1beta1", ""))
+	require.Nil(t, cause())
+	version := at(s.must(t, 200, "GET", podsPath+"/p", ""), "metadata", "resourceVersion")
+	s.must(t, 201, "POST", podsPath+"/p/eviction", evict("policy/v1beta1", fmt.Sprintf(`,"resourceVersion":%q`, version)))
+	require.Equal(t, "EvictionByEvictionAPI", cause())
+	require.NotNil(t, at(s.must(t, 200, "GET", podsPath+"/p", ""), "metadata", "deletionTimestamp"))
+}
+
 func TestSimultaneousEvictionsEndInTooManyRequests(t *testing.T) {
 	s := serve(t, Options{})
 	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"

@@ -14,12 +14,14 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 )
 
 // eviction deletes a pod if its disruption budget allows it.
 func (c *cluster) eviction() registry.Endpoint {
 	return registry.Action[corev1.Pod, policyv1.Eviction, meta.Status]{
 		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
+		Alike: []string{"policy/v1beta1"}, // which old clients send
 		Run: func(ctx context.Context, call *registry.Call[corev1.Pod], e *policyv1.Eviction) (*meta.Status, error) {
 			options, err := deletion(conditioned(e))
 			if err != nil {
@@ -34,10 +36,45 @@ func (c *cluster) eviction() registry.Endpoint {
 					return nil, err
 				}
 			}
+			if err := c.disrupt(ctx, call.Object, &options); err != nil {
+				return nil, err
+			}
 			return nil, registry.For[corev1.Pod](ctx).Delete(ctx, call.Object.Namespace, call.Object.Name, options)
 		},
 	}
 }
+
+// disrupt records in a pod that it is being evicted, before it is deleted: a pod with finalizers
+// or a grace period stays, and its controller reads there why it ends. A version that the pod must
+// have becomes that of the recorded state.
+func (c *cluster) disrupt(ctx context.Context, p *corev1.Pod, o *registry.DeleteOptions) error {
+	if o.DryRun || o.Unmet != "" {
+		return nil
+	}
+	pods := registry.For[corev1.Pod](ctx).Sub("status").With(registry.WriteOptions{FieldManager: "eviction"})
+	now, err := pods.Modify(ctx, p.Namespace, p.Name, func(now *corev1.Pod) error {
+		if (o.UID != "" && string(o.UID) != string(now.UID)) || (o.ResourceVersion != 0 && o.ResourceVersion.String() != now.ResourceVersion) {
+			return errUnmet
+		}
+		setPodCondition(&now.Status, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.now()),
+			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
+		})
+		return nil
+	})
+	switch {
+	case errors.Is(err, errUnmet):
+		return nil // the deletion says which one
+	case err != nil:
+		return err
+	case o.ResourceVersion != 0:
+		o.ResourceVersion, err = storage.ParseRevision(now.ResourceVersion)
+	}
+	return err
+}
+
+// errUnmet is that of a pod which is not the one that a request names.
+var errUnmet = errors.New("a precondition is not met")
 
 // conditioned returns the delete options of an eviction. The version in its metadata is one that the
 // pod must have when it is deleted.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -34,8 +35,13 @@ type identity struct {
 // holder differs after each start.
 func newIdentity(host string) identity { return identity{host: host, holder: rand.Text()} }
 
+// name is the one that kube-apiserver gives its lease on this host.
 func (i identity) name() string {
-	sum := sha256.Sum256([]byte(i.host))
+	var hashed []byte
+	for _, part := range []string{i.host, "kube-apiserver"} {
+		hashed = append(binary.BigEndian.AppendUint16(hashed, uint16(len(part))), part...)
+	}
+	sum := sha256.Sum256(hashed)
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 

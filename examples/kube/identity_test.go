@@ -58,3 +58,9 @@ func TestEveryServerHasALease(t *testing.T) {
 		require.NoError(t, db.Close())
 	})
 }
+
+// Clients compute the name of a server's lease from its host.
+func TestALeaseIsNamedAsThatOfKubeAPIServer(t *testing.T) {
+	require.Equal(t, "apiserver-lgabes5ywnaqeagh5dny4zlzs4", newIdentity("node-1").name())
+	require.NotEqual(t, newIdentity("node-1").name(), newIdentity("node-2").name())
+}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -20,16 +21,21 @@ var (
 )
 
 // completePod gives a new pod what the scheduler needs: a priority, tolerations for nodes in
-// trouble, and the initial phase.
+// trouble, and the initial phase. A replaced pod keeps its priority, so that a client may send again
+// what it created the pod from.
 func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
+	if !c.without("DefaultTolerationSeconds") && registry.SubresourceFrom(ctx) == "" {
+		tolerate(&p.Spec)
+	}
 	if old != nil {
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
 			c.scheduled(p)
 		}
+		if !c.without("Priority") && registry.SubresourceFrom(ctx) == "" {
+			p.Spec.Priority = cmp.Or(p.Spec.Priority, old.Spec.Priority)
+			p.Spec.PreemptionPolicy = cmp.Or(p.Spec.PreemptionPolicy, old.Spec.PreemptionPolicy)
+		}
 		return nil
-	}
-	if !c.without("DefaultTolerationSeconds") {
-		tolerate(&p.Spec)
 	}
 	if !c.without("Priority") {
 		if err := prioritize(ctx, p); err != nil {
@@ -48,13 +54,21 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 
 // scheduled records that a pod has its node.
 func (c *cluster) scheduled(p *corev1.Pod) {
-	done := corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.now())}
-	i := slices.IndexFunc(p.Status.Conditions, func(one corev1.PodCondition) bool { return one.Type == corev1.PodScheduled })
+	setPodCondition(&p.Status, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(c.now())})
+}
+
+// setPodCondition adds a condition, or puts it in the place of the earlier one of its type. The time
+// of the last transition stays if the status does.
+func setPodCondition(s *corev1.PodStatus, one corev1.PodCondition) {
+	i := slices.IndexFunc(s.Conditions, func(c corev1.PodCondition) bool { return c.Type == one.Type })
 	if i < 0 {
-		p.Status.Conditions = append(p.Status.Conditions, done)
+		s.Conditions = append(s.Conditions, one)
 		return
 	}
-	p.Status.Conditions[i] = done
+	if s.Conditions[i].Status == one.Status {
+		one.LastTransitionTime = s.Conditions[i].LastTransitionTime
+	}
+	s.Conditions[i] = one
 }
 
 // now is the time of the server.

@@ -64,3 +64,59 @@ func TestUPDATE_11_WhatChangesInAPodDependsOnThePath(t *testing.T) {
 	require.Equal(t, "2", at(list(at(p, "spec", "initContainers"))[0], "resources", "requests", "cpu"))
 	require.Len(t, list(at(p, "spec", "ephemeralContainers")), 1)
 }
+
+// What a pod was created from may be sent again: plugins add to it as they did then. Codes and fields
+// are those of kube-apiserver 1.36.3.
+func TestUPDATE_12_APodIsReplacedByWhatItWasCreatedFrom(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, podNamed("p", ""))
+	p := s.must(t, 200, "PUT", podsPath+"/p", podNamed("p", ""))
+	require.EqualValues(t, 0, at(p, "spec", "priority"))
+	require.Equal(t, "PreemptLowerPriority", at(p, "spec", "preemptionPolicy"))
+	require.Len(t, list(at(p, "spec", "tolerations")), 2)
+	code, got := s.do(t, "PUT", podsPath+"/p", podNamed("p", `"priority":7,`))
+	require.Equal(t, []string{"422 Invalid", "spec FieldValueForbidden"}, refusal(code, got))
+}
+
+// Tolerations are added, deadlines come closer, gates go, and a gated pod may be restricted further.
+func TestUPDATE_13_WhatAReplacedPodMayChange(t *testing.T) {
+	s := serve(t, Options{})
+	affinity := func(terms string) string {
+		return `"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[` + terms + `]}}}`
+	}
+	in := func(zones string) string { return `{"key":"zone","operator":"In","values":[` + zones + `]}` }
+	term := func(all string) string { return `{"matchExpressions":[` + all + `]}` }
+	const terms = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+	for _, c := range []struct {
+		name, before, now string
+		want              []string
+	}{
+		{"a later deadline", `"activeDeadlineSeconds":5`, `"activeDeadlineSeconds":6`, []string{"422 Invalid", "spec.activeDeadlineSeconds FieldValueInvalid"}},
+		{"a deadline that goes", `"activeDeadlineSeconds":5`, `"activeDeadlineSeconds":null`, []string{"422 Invalid", "spec.activeDeadlineSeconds FieldValueInvalid"}},
+		{"the same deadline", `"activeDeadlineSeconds":5`, `"activeDeadlineSeconds":5`, nil},
+		{"a closer deadline", `"activeDeadlineSeconds":5`, `"activeDeadlineSeconds":4`, nil},
+		{"a toleration before another", `"tolerations":[{"key":"a","operator":"Exists"}]`, `"tolerations":[{"key":"b","operator":"Exists"},{"key":"a","operator":"Exists"}]`, nil},
+		{"other seconds", `"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute"}]`, `"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":5}]`, nil},
+		{"a toleration that goes", `"tolerations":[{"key":"a","operator":"Exists"}]`, `"tolerations":[]`, []string{"422 Invalid", "spec.tolerations FieldValueForbidden"}},
+		{"a new gate", `"schedulingGates":[{"name":"a"}]`, `"schedulingGates":[{"name":"b"}]`, []string{"422 Invalid", "spec.schedulingGates[0].name FieldValueForbidden"}},
+		{"a first gate", `"restartPolicy":"Always"`, `"schedulingGates":[{"name":"b"}]`, []string{"422 Invalid", "spec.schedulingGates[0].name FieldValueForbidden"}},
+		{"no gates", `"schedulingGates":[{"name":"a"}]`, `"schedulingGates":[]`, nil},
+		{"a label more", `"schedulingGates":[{"name":"a"}],"nodeSelector":{"x":"y"}`, `"nodeSelector":{"x":"y","z":"z"}`, nil},
+		{"another label", `"schedulingGates":[{"name":"a"}],"nodeSelector":{"x":"y"}`, `"nodeSelector":{"x":"z"}`, []string{"422 Invalid", "spec.nodeSelector FieldValueInvalid"}},
+		{"a label without gates", `"nodeSelector":{"x":"y"}`, `"nodeSelector":{"x":"y","z":"z"}`, []string{"422 Invalid", "spec FieldValueForbidden"}},
+		{"first terms", `"schedulingGates":[{"name":"a"}]`, affinity(term(in(`"a"`))), nil},
+		{"a requirement more", `"schedulingGates":[{"name":"a"}],` + affinity(term(in(`"a"`))), affinity(term(in(`"a"`) + "," + in(`"b"`))), nil},
+		{"another requirement", `"schedulingGates":[{"name":"a"}],` + affinity(term(in(`"a"`))), affinity(term(in(`"b"`))), []string{"422 Invalid", terms + "[0] FieldValueInvalid"}},
+		{"another term", `"schedulingGates":[{"name":"a"}],` + affinity(term(in(`"a"`))), affinity(term(in(`"a"`)) + "," + term(in(`"b"`))), []string{"422 Invalid", terms + " FieldValueInvalid"}},
+		{"no affinity", `"schedulingGates":[{"name":"a"}],` + affinity(term(in(`"a"`))), `"affinity":null`, []string{"422 Invalid", terms + " FieldValueInvalid"}},
+	} {
+		s.must(t, 201, "POST", podsPath, podNamed("p", c.before+","))
+		code, got := s.do(t, "PATCH", podsPath+"/p", `{"spec":{`+c.now+`}}`, "Content-Type", merge)
+		if c.want == nil {
+			require.Equal(t, 200, code, "%s: %v", c.name, got)
+		} else {
+			require.Equal(t, c.want, refusal(code, got), "%s: %v", c.name, got)
+		}
+		s.must(t, 200, "DELETE", podsPath+"/p", `{"gracePeriodSeconds":0}`)
+	}
+}

@@ -12,7 +12,8 @@ import (
 // needsAddress reports whether a service has an address inside the cluster.
 func needsAddress(s *corev1.ServiceSpec) bool { return s.Type != corev1.ServiceTypeExternalName }
 
-// needsPorts reports whether a service has node ports.
+// needsPorts reports whether a service gets node ports. One that has them keeps them, until a client
+// removes them.
 func needsPorts(s *corev1.ServiceSpec) bool {
 	return s.Type == corev1.ServiceTypeNodePort ||
 		s.Type == corev1.ServiceTypeLoadBalancer && (s.AllocateLoadBalancerNodePorts == nil || *s.AllocateLoadBalancerNodePorts)
@@ -37,9 +38,9 @@ func reachedFromOutside(s *corev1.ServiceSpec) bool {
 func inherit(s, old *corev1.ServiceSpec) {
 	if needsAddress(s) && needsAddress(old) {
 		set(&s.ClusterIP, old.ClusterIP)
-		if len(s.ClusterIPs) == 0 && s.ClusterIP == old.ClusterIP {
-			s.ClusterIPs = old.ClusterIPs
-		}
+	}
+	if len(s.ClusterIPs) == 0 && s.ClusterIP == old.ClusterIP {
+		s.ClusterIPs = old.ClusterIPs
 	}
 	if s.ClusterIP != old.ClusterIP && slices.Equal(s.ClusterIPs, old.ClusterIPs) { // the client knows only the singular
 		if s.ClusterIPs = nil; s.ClusterIP != "" {
@@ -84,7 +85,7 @@ func dropForType(s, old *corev1.ServiceSpec) {
 		}
 		dropSame(&s.IPFamilyPolicy, old.IPFamilyPolicy)
 	}
-	if needsPorts(old) && !needsPorts(s) && !newPorts(s, old) {
+	if reachedOnNodes(old) && !reachedOnNodes(s) && !newPorts(s, old) {
 		for i := range s.Ports {
 			s.Ports[i].NodePort = 0
 		}

@@ -120,3 +120,32 @@ func TestServicesWithManyNodePorts(t *testing.T) {
 	roomy.must(t, 200, "PATCH", servicesPath+"/wide", `{"spec":{"type":"ClusterIP"}}`, "Content-Type", merge)
 	roomy.must(t, 200, "PATCH", servicesPath+"/wide", `{"spec":{"type":"NodePort"}}`, "Content-Type", merge)
 }
+
+// Codes and fields are those of kube-apiserver 1.36.3.
+func TestWhatServicesKeepAndDrop(t *testing.T) {
+	s := serve(t, Options{})
+	spec := func(code int, method, path, body string) map[string]any {
+		return specOf(s.must(t, code, method, path, body, "Content-Type", "application/json"))
+	}
+	outside := spec(201, "POST", servicesPath, `{"metadata":{"name":"outside"},"spec":{"type":"ExternalName","externalName":"example.dev","internalTrafficPolicy":"Cluster"}}`)
+	require.NotContains(t, outside, "internalTrafficPolicy")
+
+	none := `{"metadata":{"name":"none"},"spec":{"clusterIP":"None","type":"%s","ports":[{"port":80}]%s}}`
+	require.Equal(t, "Cluster", spec(201, "POST", servicesPath, fmt.Sprintf(none, "ClusterIP", ""))["internalTrafficPolicy"])
+	gone := spec(200, "PUT", servicesPath+"/none", fmt.Sprintf(none, "ExternalName", `,"externalName":"example.dev"`))
+	for _, field := range []string{"internalTrafficPolicy", "clusterIP", "clusterIPs"} {
+		require.NotContains(t, gone, field)
+	}
+
+	const balanced = `{"metadata":{"name":"lb"},"spec":{"type":"LoadBalancer","loadBalancerClass":%s,"allocateLoadBalancerNodePorts":%t,"ports":[{"name":"a","port":80,"nodePort":%v},{"name":"b","port":81,"nodePort":%v}]}}`
+	made := spec(201, "POST", servicesPath, fmt.Sprintf(balanced, `"example.dev/a"`, true, 0, 0))
+	for _, class := range []string{`"example.dev/b"`, `null`} {
+		code, got := s.do(t, "PUT", servicesPath+"/lb", fmt.Sprintf(balanced, class, true, 0, 0))
+		require.Equal(t, []string{"422 Invalid", "spec.loadBalancerClass FieldValueInvalid"}, refusal(code, got))
+	}
+	kept := spec(200, "PUT", servicesPath+"/lb", fmt.Sprintf(balanced, `"example.dev/a"`, false, 0, nodePort(made, 1)))
+	require.Nil(t, nodePort(kept, 0))
+	require.Equal(t, nodePort(made, 1), nodePort(kept, 1))
+	code, got := s.do(t, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"other"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%v}]}}`, nodePort(made, 1)))
+	require.Equal(t, 422, code, "%v", got)
+}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -49,6 +50,9 @@ func (w *write) identifyKind() error {
 	version, kind := w.sent.new["apiVersion"], w.sent.new["kind"]
 	if r.Group == "" && version == "/"+r.Version {
 		version = "" // an empty group and the version: dynamic clients write it so
+	}
+	if sent, ok := version.(string); ok && w.handler != nil && slices.Contains(w.handler.Alike, sent) {
+		version = ""
 	}
 	if (version == nil || version == "" || version == r.APIVersion()) && (kind == nil || kind == "" || kind == r.Names.Kind) {
 		if version != r.APIVersion() {
