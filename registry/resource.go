@@ -165,6 +165,12 @@ type Resource struct {
 	// Source: SSA-31.
 	ResetFields [][]string
 
+	// Blank is what every object holds without anybody's doing, such as the empty structs that the encoding of a Go
+	// type always writes; without metadata. Nobody becomes the manager of what a new object shares with it, except by an
+	// apply. The kinds of kube-apiserver have it.
+	// Source: SSA-12.
+	Blank Tree
+
 	// Deprecated, when set, is what clients are warned of in every answer.
 	// Source: VER-17.
 	Deprecated *Deprecation
