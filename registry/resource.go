@@ -103,6 +103,9 @@ type Deletion struct {
 	// Source: DEL-10.
 	Policy meta.DeletionPropagation
 
+	// NoCollections leaves out the verb deletecollection: objects are deleted one by one.
+	NoCollections bool
+
 	// NoDependents says that nothing can be owned by objects of the kind: policies are ignored.
 	NoDependents bool
 
