@@ -40,13 +40,21 @@ func ReadManifests(fsys fs.FS, patterns ...string) (m Manifests, err error) {
 		if err != nil {
 			return m, fmt.Errorf("admission policies: %w", err)
 		}
-		for i, document := range yaml.Documents(data) {
-			if err := m.read(document); err != nil {
-				return m, fmt.Errorf("admission policies: %s, document %d: %w", name, i+1, err)
-			}
+		if err := m.Add(name, data); err != nil {
+			return m, err
 		}
 	}
 	return m, nil
+}
+
+// Add adds the objects of one file; see [ReadManifests]. The name is for the error.
+func (m *Manifests) Add(name string, data []byte) error {
+	for i, document := range yaml.Documents(data) {
+		if err := m.read(document); err != nil {
+			return fmt.Errorf("admission policies: %s, document %d: %w", name, i+1, err)
+		}
+	}
+	return nil
 }
 
 func (m *Manifests) read(document []byte) error {
