@@ -43,7 +43,7 @@ func (f *Fields) Apply(r Request) (map[string]any, error) {
 	if err := checkConfiguration(r); err != nil {
 		return nil, err
 	}
-	a := application{fields: f, version: v, request: r, by: r.owner(opApply), config: r.New, live: bare(r.Live, r.New)}
+	a := application{fields: f, version: v, request: r, by: r.owner(opApply), config: r.New, live: r.live(nil)}
 	if reach := v.reach[r.Subresource]; reach != nil {
 		a.config = reach.trim(r.New)
 	}
@@ -138,7 +138,7 @@ func (a *application) readOwners() (before []any, err error) {
 	if len(a.managers.sets) == 0 && a.request.Live != nil {
 		by := a.by
 		by.manager, by.operation = beforeFirst, opUpdate
-		if err := a.fields.update(a.managers, a.version, by, a.request, bare(nil, a.live), a.live); err != nil {
+		if err := a.fields.update(a.managers, a.version, by, a.request, newLike(a.live, a.version.blank), a.live); err != nil {
 			return nil, status.Internal(err)
 		}
 	}

@@ -22,6 +22,11 @@ type Version struct {
 	// Reach limits the fields that an endpoint can change. The key "" is the main resource; other
 	// keys are names of subresources. Endpoints without an entry can change the whole object.
 	Reach map[string]Reach
+
+	// Blank is what every object holds without anybody's doing, such as the empty structs of a Go type
+	// that its encoding always writes. It has no metadata. Nobody becomes the manager of what a new
+	// object shares with it, unless by an apply.
+	Blank map[string]any
 }
 
 // Convert returns an object in another version of its kind. It must not modify its argument.
@@ -41,6 +46,7 @@ type Fields struct {
 type version struct {
 	apiVersion string
 	schema     *openapi.Schema
+	blank      map[string]any
 	reach      map[string]*reach
 
 	// The schema in merge and root are filled in when the version is first used, since a server may
@@ -111,7 +117,7 @@ func (f *Fields) add(v Version) error {
 	case v.Schema == nil:
 		return errors.New("the field Schema must be set")
 	}
-	out := &version{apiVersion: v.APIVersion, schema: v.Schema, reach: map[string]*reach{}}
+	out := &version{apiVersion: v.APIVersion, schema: v.Schema, blank: v.Blank, reach: map[string]*reach{}}
 	out.merge = typed.ParseableType{Schema: &schema.Schema{}, TypeRef: named(rootName)}
 	for subresource, r := range v.Reach {
 		compiled, err := newReach(r)

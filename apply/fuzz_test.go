@@ -265,9 +265,43 @@ func TestQuickCreate(t *testing.T) {
 	}
 }
 
+// What every object of a kind holds has no owner, on both paths: those of kube-apiserver compare a new object with the
+// empty value of its Go type.
+func TestSSA_12_WhatABlankObjectHoldsHasNoOwner(t *testing.T) {
+	fields := widget(t)
+	v := fields.versions["v1"].ready()
+	v.blank = decode([]byte(`{"spec":{"size":0,"parts":null,"words":[],"box":{"width":0},"notes":{}},"status":{}}`)).(map[string]any)
+	for object, want := range map[string]struct {
+		quick bool
+		owned string
+	}{
+		`{"spec":{"size":0,"words":[],"box":{"width":0}},"status":{}}`:                        {true, ``},
+		`{"spec":{"size":1,"parts":[{"name":"p"}],"box":{"width":2,"height":0}},"status":{}}`: {true, `{"f:spec":{"f:box":{"f:height":{},"f:width":{}},"f:parts":{"k:{\"name\":\"p\"}":{".":{},"f:name":{}}},"f:size":{}}}`},
+		`{"spec":{"owner":"o","notes":{"a":"b"},"words":["w"]}}`:                              {true, `{"f:spec":{"f:notes":{"f:a":{}},"f:owner":{},"f:words":{}}}`},
+		`{"metadata":{"labels":{"a":"b"}},"spec":{"notes":{}}}`:                               {true, `{"f:metadata":{"f:labels":{".":{},"f:a":{}}}}`},
+		`{"spec":{"box":{}}}`:                  {false, ``},
+		`{"spec":{"parts":[]}}`:                {false, `{"f:spec":{"f:parts":{}}}`},
+		`{"spec":{"size":1},"status":{"a":1}}`: {false, `{"f:spec":{"f:size":{}}}`},
+	} {
+		q := Request{New: decode([]byte(object)).(map[string]any), Manager: "a", APIVersion: "v1"}
+		_, ok := fields.quickCreate(q, v)
+		require.Equal(t, want.quick, ok, object)
+		slow, err := fields.slowUpdate(q, v, nil, false)
+		require.NoError(t, err, object)
+		got, err := fields.Update(q)
+		require.NoError(t, err)
+		require.Equal(t, encode(t, slow), encode(t, got), object)
+		var owned string
+		if list := mustEntries(got); len(list) > 0 {
+			owned = encode(t, list[0].(map[string]any)["fieldsV1"])
+		}
+		require.Equal(t, want.owned, owned, object)
+	}
+}
+
 // long runs an apply on the slow path.
 func long(fields *Fields, q Request) (map[string]any, error) {
-	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(q.Live, q.New)}
+	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: q.live(nil)}
 	return a.run()
 }
 
@@ -284,7 +318,7 @@ func repeated(t *testing.T, fields *Fields, q Request, live map[string]any) {
 		return
 	}
 	q.Live, q.Force = live, false
-	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(live, nil)}
+	a := application{fields: fields, version: fields.versions["v1"].ready(), request: q, by: q.owner(opApply), config: q.New, live: bare(live)}
 	quick, ok := a.quick()
 	slow, err := long(fields, q)
 	require.NoError(t, err, encode(t, q.New))

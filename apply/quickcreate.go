@@ -1,23 +1,26 @@
 package apply
 
-import "github.com/kindwright/kindwright/internal/tree"
+import (
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+)
 
-// quickCreate is the fast path for a create: the writer owns every field. It returns ok == false if
-// the object contains anything unusual; the caller then takes the slow path. Both paths give the
-// same entries, byte for byte.
+// quickCreate is the fast path for a create: the writer owns every field, but for those of a blank
+// object. It returns ok == false if the object contains anything unusual; the caller then takes the slow
+// path. Both paths give the same entries, byte for byte.
 func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
 	if reach := v.reach[r.Subresource]; reach != nil {
 		if len(reach.Only) > 0 {
 			return nil, false
 		}
 		for _, p := range reach.Except {
-			if _, there := tree.Lookup(r.New, p[:1]...); there {
+			if now, there := tree.Lookup(r.New, p[:1]...); there && !json.Equal(now, in(v.blank, p[0])) {
 				return nil, false
 			}
 		}
 	}
 	w := quickOwner{leaf: map[string]any{}}
-	fields, ok := w.object(v.root.object, r.New)
+	fields, ok := w.object(v.root.object, r.New, v.blank)
 	if !ok || !v.root.trackable(0, r.New) {
 		return nil, false
 	}
@@ -33,8 +36,19 @@ type quickOwner struct {
 	name []byte
 }
 
+// none stands for what a blank object does not have.
+type none struct{}
+
+// in returns what a blank object has in a field.
+func in(blank map[string]any, name string) any {
+	if v, ok := blank[name]; ok {
+		return v
+	}
+	return none{}
+}
+
 // object handles a whole object. apiVersion and kind never have an owner.
-func (w *quickOwner) object(m *mapNode, tree map[string]any) (map[string]any, bool) {
+func (w *quickOwner) object(m *mapNode, tree, blank map[string]any) (map[string]any, bool) {
 	if m == nil || m.atomic {
 		return nil, false
 	}
@@ -47,20 +61,21 @@ func (w *quickOwner) object(m *mapNode, tree map[string]any) (map[string]any, bo
 		case "apiVersion", "kind":
 			continue
 		case "metadata":
-			if fields, ok = w.metadata(child, v); ok && len(fields) == 0 {
-				continue
-			}
+			fields, ok = w.metadata(child, v)
 		default:
-			fields, ok = w.value(child, v)
+			fields, ok = w.value(child, v, in(blank, name))
 		}
 		if !ok {
 			return nil, false
 		}
-		out["f:"+name] = fields
+		if fields != nil {
+			out["f:"+name] = fields
+		}
 	}
 	return out, true
 }
 
+// metadata returns nil if there is none but that of the system.
 func (w *quickOwner) metadata(n *node, v any) (map[string]any, bool) {
 	tree, ok := v.(map[string]any)
 	if !ok || n.object == nil || n.object.atomic {
@@ -72,18 +87,22 @@ func (w *quickOwner) metadata(n *node, v any) (map[string]any, bool) {
 			continue
 		}
 		child, _ := n.object.field(name)
-		fields, ok := w.value(child, v)
+		fields, ok := w.value(child, v, none{})
 		if !ok {
 			return nil, false
 		}
 		out["f:"+name] = fields
 	}
+	if len(out) == 0 {
+		return nil, true
+	}
 	return out, true
 }
 
 // value returns the fields of one value: the element itself and, unless it is atomic, everything
-// below it.
-func (w *quickOwner) value(n *node, v any) (map[string]any, bool) {
+// below it. It returns nil if a blank object has the same value.
+func (w *quickOwner) value(n *node, v, blank any) (map[string]any, bool) {
+	_, added := blank.(none)
 	switch v := v.(type) {
 	case nil:
 		return nil, false
@@ -91,46 +110,89 @@ func (w *quickOwner) value(n *node, v any) (map[string]any, bool) {
 		switch {
 		case n.object == nil:
 			return nil, false
-		case n.object.atomic || len(v) == 0:
+		case added && (n.object.atomic || len(v) == 0):
 			return w.leaf, true
+		case n.object.atomic || len(v) == 0:
+			return w.unlike(v, blank)
 		}
-		return w.members(n.object, v)
+		had, isMap := blank.(map[string]any)
+		return w.members(n.object, v, had, added || blank != nil && !isMap)
 	case []any:
 		switch {
 		case n.list == nil:
 			return nil, false
-		case n.list.atomic || len(v) == 0:
+		case added && (n.list.atomic || len(v) == 0):
 			return w.leaf, true
+		case n.list.atomic || len(v) == 0:
+			return w.unlike(v, blank)
 		}
-		return w.items(n.list, v)
+		if had, _ := blank.([]any); len(had) > 0 {
+			return nil, false
+		}
+		return w.items(n.list, v, added)
 	}
-	return w.leaf, n.scalar
+	if !n.scalar {
+		return nil, false
+	}
+	if added {
+		return w.leaf, true
+	}
+	return w.unlike(v, blank)
 }
 
-func (w *quickOwner) members(m *mapNode, tree map[string]any) (map[string]any, bool) {
+// unlike returns the fields of a value that stays whole, where a blank object has another. That an
+// empty map or list takes the place of nothing, or of items, is left to the slow path.
+func (w *quickOwner) unlike(v, blank any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		if had, _ := blank.(map[string]any); len(v) == 0 && (had == nil || len(had) > 0) {
+			return nil, false
+		}
+	case []any:
+		if had, _ := blank.([]any); len(v) == 0 && (had == nil || len(had) > 0) {
+			return nil, false
+		}
+	}
+	if json.Equal(v, blank) {
+		return nil, true
+	}
+	return w.leaf, true
+}
+
+// members returns the fields of a map; added says that a blank object has none.
+func (w *quickOwner) members(m *mapNode, tree, blank map[string]any, added bool) (map[string]any, bool) {
 	out := make(map[string]any, len(tree)+1)
-	out["."] = w.leaf
+	if added {
+		out["."] = w.leaf
+	}
 	for name, v := range tree {
 		child, _ := m.field(name)
-		fields, ok := w.value(child, v)
+		fields, ok := w.value(child, v, in(blank, name))
 		if !ok {
 			return nil, false
 		}
-		out["f:"+name] = fields
+		if fields != nil {
+			out["f:"+name] = fields
+		}
+	}
+	if len(out) == 0 {
+		return nil, true
 	}
 	return out, true
 }
 
 // items encodes the ownership of a keyed list or a set. Duplicates and keys with several spellings
-// are left to the slow path.
-func (w *quickOwner) items(l *listNode, list []any) (map[string]any, bool) {
+// are left to the slow path. added says that a blank object does not have the list.
+func (w *quickOwner) items(l *listNode, list []any, added bool) (map[string]any, bool) {
 	out := make(map[string]any, len(list)+1)
-	out["."] = w.leaf
+	if added {
+		out["."] = w.leaf
+	}
 	for _, item := range list {
 		if !l.isPlain(item) {
 			return nil, false
 		}
-		fields, ok := w.value(l.items, item)
+		fields, ok := w.value(l.items, item, none{})
 		if !ok {
 			return nil, false
 		}

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -37,26 +38,36 @@ func entriesOf(object map[string]any) ([]any, bool) {
 	return list, ok
 }
 
-// bare returns an object without managedFields. For an object that does not exist, it returns one
-// that only has the apiVersion and kind of instead.
-func bare(object, instead map[string]any) map[string]any {
-	if object == nil {
-		object = map[string]any{}
-		for _, name := range []string{"apiVersion", "kind"} {
-			if v, ok := instead[name]; ok {
-				object[name] = v
-			}
-		}
-		return object
-	}
+// bare returns an object without managedFields.
+func bare(object map[string]any) map[string]any {
 	return tree.Without(object, "metadata", "managedFields")
+}
+
+// live returns the stored object without managedFields, or a new one with blank in it.
+func (r Request) live(blank map[string]any) map[string]any {
+	if r.Live != nil {
+		return bare(r.Live)
+	}
+	return newLike(r.New, blank)
+}
+
+// newLike returns an object that has nothing but blank, and apiVersion and kind of another one.
+func newLike(other, blank map[string]any) map[string]any {
+	object := make(map[string]any, len(blank)+2)
+	maps.Copy(object, blank)
+	for _, name := range []string{"apiVersion", "kind"} {
+		if v, ok := other[name]; ok {
+			object[name] = v
+		}
+	}
+	return object
 }
 
 // withEntries returns an object with the given managedFields, or without the field if there are no
 // entries.
 func withEntries(object map[string]any, list []any) map[string]any {
 	if len(list) == 0 {
-		return bare(object, nil)
+		return bare(object)
 	}
 	return tree.With(object, list, "metadata", "managedFields")
 }

@@ -46,7 +46,7 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 		if list, ok := f.quickUpdate(r, v, stored); ok {
 			return withEntries(r.New, list), nil
 		}
-		if json.Equal(bare(r.New, nil), bare(r.Live, nil)) {
+		if json.Equal(bare(r.New), bare(r.Live)) {
 			return withEntries(r.New, stored), nil // nothing changes
 		}
 	}
@@ -55,7 +55,7 @@ func (f *Fields) Update(r Request) (map[string]any, error) {
 
 // slowUpdate lets structured-merge-diff compute the owners.
 func (f *Fields) slowUpdate(r Request, v *version, stored []any, reset bool) (map[string]any, error) {
-	body, live := bare(r.New, nil), bare(r.Live, r.New)
+	body, live := bare(r.New), r.live(v.blank)
 	m, before := f.ownersBefore(r, reset)
 	// The object is untracked and stays so until the first apply.
 	if len(m.sets) == 0 && r.Live != nil && !reset {

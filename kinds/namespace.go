@@ -170,7 +170,9 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		return nil, err
 	}
 	r.Hooks.Mark, r.Hooks.Held, r.Hooks.Companions = markTerminating, hasSpecFinalizers, phaseCompanions
-	r.Reset, r.ResetFields = resetNamespace, [][]string{{"spec"}, {"status"}}
+	r.Reset, r.ResetFields = resetNamespace, [][]string{{"status"}}
+	r.Hooks.Complete = completeNamespace
+	r.Blank = registry.Tree{"spec": map[string]any{}, "status": map[string]any{}}
 	r.Selectable = []string{"name", "status.phase"}
 	r.Computed = map[string]func(registry.Tree) string{"name": nameOf} // older clients select by this field
 	return r, nil
@@ -192,17 +194,24 @@ func defaultNamespace(_ context.Context, ns *Namespace) {
 	ns.Labels = labels
 }
 
+// completeNamespace adds the built-in finalizer to those that a new namespace is created with. Nobody
+// owns it unless they sent it.
+func completeNamespace(_ context.Context, t, old registry.Tree) (registry.Tree, error) {
+	spec, _ := t["spec"].(map[string]any)
+	finalizers, _ := spec["finalizers"].([]any)
+	if old != nil || slices.Contains(finalizers, any(FinalizerKubernetes)) {
+		return t, nil
+	}
+	out := maps.Clone(t)
+	out["spec"] = map[string]any{"finalizers": append(slices.Clone(finalizers), FinalizerKubernetes)}
+	return out, nil
+}
+
 // resetNamespace protects spec.finalizers and status from ordinary updates. A new namespace is
-// active; the built-in finalizer is added to those it is created with.
+// active.
 func resetNamespace(old, sent registry.Tree) registry.Tree {
 	out := maps.Clone(sent)
 	if old == nil {
-		spec, _ := sent["spec"].(map[string]any)
-		finalizers, _ := spec["finalizers"].([]any)
-		if !slices.Contains(finalizers, any(FinalizerKubernetes)) {
-			finalizers = append(slices.Clone(finalizers), FinalizerKubernetes)
-		}
-		out["spec"] = map[string]any{"finalizers": finalizers}
 		out["status"] = map[string]any{"phase": NamespaceActive}
 		return out
 	}

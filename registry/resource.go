@@ -103,6 +103,9 @@ type Deletion struct {
 	// Source: DEL-10.
 	Policy meta.DeletionPropagation
 
+	// NoCollections leaves out the verb deletecollection: objects are deleted one by one.
+	NoCollections bool
+
 	// NoDependents says that nothing can be owned by objects of the kind: policies are ignored.
 	NoDependents bool
 
@@ -164,6 +167,12 @@ type Resource struct {
 	// manager on the main path.
 	// Source: SSA-31.
 	ResetFields [][]string
+
+	// Blank is what every object holds without anybody's doing, such as the empty structs that the encoding of a Go
+	// type always writes; without metadata. Nobody becomes the manager of what a new object shares with it, except by an
+	// apply. The kinds of kube-apiserver have it.
+	// Source: SSA-12.
+	Blank Tree
 
 	// Deprecated, when set, is what clients are warned of in every answer.
 	// Source: VER-17.

@@ -158,10 +158,10 @@ func otherPlurals(r *admission.Request) (names []string) {
 }
 
 func (x *index) putPolicy(p *ValidatingAdmissionPolicy) {
-	if have, ok := x.policies[p.Name]; ok && have.uid == p.UID && json.Equal(treeOf(have.spec), treeOf(&p.Spec)) {
+	h := &held{name: p.Name, uid: p.UID, spec: &p.Spec}
+	if have, ok := x.policies[p.Name]; ok && h.same(have) {
 		return // only the status or the metadata changed
 	}
-	h := &held{name: p.Name, uid: p.UID, spec: &p.Spec}
 	if p.Spec.MatchConstraints != nil {
 		h.matcher, h.failed = match.Compile(p.Spec.MatchConstraints)
 	} else {
@@ -181,6 +181,11 @@ func (x *index) putBinding(o *ValidatingAdmissionPolicyBinding) {
 		b.params, b.failed = meta.SelectorFrom(ref.Selector)
 	}
 	x.bindings[o.Name] = b
+}
+
+// same reports whether two policies do the same.
+func (h *held) same(other *held) bool {
+	return h.uid == other.uid && json.Equal(treeOf(h.spec), treeOf(other.spec)) && json.Equal(treeOf(h.mutates), treeOf(other.mutates))
 }
 
 func treeOf(v any) any {
@@ -214,10 +219,10 @@ func (x *index) bindingFeed() watch.Observer {
 }
 
 func (x *index) putMutatingPolicy(p *MutatingAdmissionPolicy) {
-	if have, ok := x.policies[p.Name]; ok && have.uid == p.UID && json.Equal(treeOf(have.mutates), treeOf(&p.Spec)) {
+	h := &held{name: p.Name, uid: p.UID, spec: p.Spec.shared(), mutates: &p.Spec}
+	if have, ok := x.policies[p.Name]; ok && h.same(have) {
 		return // only the metadata changed
 	}
-	h := &held{name: p.Name, uid: p.UID, spec: p.Spec.shared(), mutates: &p.Spec}
 	if p.Spec.MatchConstraints != nil {
 		h.matcher, h.failed = match.Compile(p.Spec.MatchConstraints)
 	} else {

@@ -1,19 +1,15 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"reflect"
 	"strings"
 
-	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/openapi"
-	"github.com/kindwright/kindwright/status"
 )
 
 // Manifests are policies and bindings that a program has, in place of the API: as Go values, or from
@@ -21,16 +17,17 @@ import (
 type Manifests struct {
 	Policies []*ValidatingAdmissionPolicy
 	Bindings []*ValidatingAdmissionPolicyBinding
-}
 
-// StaticName is the name of the plugin of [Static].
-const StaticName = "StaticValidatingAdmissionPolicy"
+	Mutating         []*MutatingAdmissionPolicy
+	MutatingBindings []*MutatingAdmissionPolicyBinding
+}
 
 // maxManifest bounds a document of a manifest, in bytes.
 const maxManifest = 3 << 20
 
 // ReadManifests reads manifests from files in YAML or JSON. The patterns are those of fs.Glob; without
-// any, it reads all .yaml, .yml and .json files. Unknown fields and other kinds are errors.
+// any, it reads all .yaml, .yml and .json files. A document is an object or a v1 List of objects. Unknown
+// fields and other kinds are errors.
 //
 //	m, err := policy.ReadManifests(os.DirFS("/etc/policies"))
 func ReadManifests(fsys fs.FS, patterns ...string) (m Manifests, err error) {
@@ -43,13 +40,21 @@ func ReadManifests(fsys fs.FS, patterns ...string) (m Manifests, err error) {
 		if err != nil {
 			return m, fmt.Errorf("admission policies: %w", err)
 		}
-		for i, document := range yaml.Documents(data) {
-			if err := m.read(document); err != nil {
-				return m, fmt.Errorf("admission policies: %s, document %d: %w", name, i+1, err)
-			}
+		if err := m.Add(name, data); err != nil {
+			return m, err
 		}
 	}
 	return m, nil
+}
+
+// Add adds the objects of one file; see [ReadManifests]. The name is for the error.
+func (m *Manifests) Add(name string, data []byte) error {
+	for i, document := range yaml.Documents(data) {
+		if err := m.read(document); err != nil {
+			return fmt.Errorf("admission policies: %s, document %d: %w", name, i+1, err)
+		}
+	}
+	return nil
 }
 
 func (m *Manifests) read(document []byte) error {
@@ -62,6 +67,26 @@ func (m *Manifests) read(document []byte) error {
 		return err
 	}
 	object, _ := t.(map[string]any)
+	if tree.Text(object, "apiVersion") != "v1" || tree.Text(object, "kind") != "List" {
+		return m.add(object)
+	}
+	for name := range object {
+		if name != "apiVersion" && name != "kind" && name != "items" && name != "metadata" {
+			return fmt.Errorf("unknown field %q", name)
+		}
+	}
+	items, _ := object["items"].([]any)
+	for i, item := range items {
+		one, _ := item.(map[string]any)
+		if err := m.add(one); err != nil {
+			return fmt.Errorf("items[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// add adds an object.
+func (m *Manifests) add(object map[string]any) error {
 	group, version, _ := strings.Cut(tree.Text(object, "apiVersion"), "/")
 	kind := tree.Text(object, "kind")
 	if !strings.HasPrefix(group, "admissionregistration.") || version != "v1" {
@@ -69,15 +94,21 @@ func (m *Manifests) read(document []byte) error {
 	}
 	switch kind {
 	case "ValidatingAdmissionPolicy":
-		p := &ValidatingAdmissionPolicy{}
-		m.Policies = append(m.Policies, p)
-		return decode(object, p)
+		return decodeTo(object, &m.Policies)
 	case "ValidatingAdmissionPolicyBinding":
-		b := &ValidatingAdmissionPolicyBinding{}
-		m.Bindings = append(m.Bindings, b)
-		return decode(object, b)
+		return decodeTo(object, &m.Bindings)
+	case "MutatingAdmissionPolicy":
+		return decodeTo(object, &m.Mutating)
+	case "MutatingAdmissionPolicyBinding":
+		return decodeTo(object, &m.MutatingBindings)
 	}
-	return fmt.Errorf("kind %q: must be ValidatingAdmissionPolicy or ValidatingAdmissionPolicyBinding", kind)
+	return fmt.Errorf("kind %q: must be ValidatingAdmissionPolicy, MutatingAdmissionPolicy or one of their bindings", kind)
+}
+
+func decodeTo[T any](object map[string]any, list *[]*T) error {
+	one := new(T)
+	*list = append(*list, one)
+	return decode(object, one)
 }
 
 // decode reads an object strictly.
@@ -90,67 +121,4 @@ func decode(object map[string]any, into any) error {
 		return fmt.Errorf("unknown field %q", field.Path)
 	}
 	return json.FromTree(object, into)
-}
-
-// Static returns a plugin that evaluates manifests. They are in force from the start of a server to its
-// end, nobody can change them through the API, and they judge the kinds of policies like all others. They
-// have no parameters, because a policy that could not read these would lock everybody out.
-//
-// The error names everything that is wrong with the manifests.
-//
-// Source: POL-01.
-func Static(o Options, m Manifests) (admission.Plugin, error) {
-	x := newIndex(o)
-	problems := m.check(o)
-	for _, p := range m.Policies {
-		x.putPolicy(p)
-	}
-	for _, b := range m.Bindings {
-		x.putBinding(b)
-	}
-	x.publish()
-	concerns := exemptions(o.GroupDomain)
-	concerns.policies = "" // no group has this name and these resources
-	return admission.Plugin{Name: StaticName, Handles: concerns.concerns, Validator: &validator{index: x}}, errors.Join(problems...)
-}
-
-// check fills in defaults and returns what is wrong.
-func (m *Manifests) check(o Options) (problems []error) {
-	bad := func(kind, name string, f *status.Fields) {
-		for _, e := range f.Errors() {
-			problems = append(problems, fmt.Errorf("admission policies: %s %q: %s: %s", kind, name, e.Field, e.Detail))
-		}
-	}
-	known := map[string]bool{}
-	for _, p := range m.Policies {
-		p.Default()
-		var f status.Fields
-		p.Validate(nil, cel.RuleOptions{Prices: o.Prices}, &f)
-		if p.Name == "" || known[p.Name] {
-			f.At("metadata", "name").Invalid(p.Name, "must be given, once")
-		}
-		if p.Spec.ParamKind != nil {
-			f.At("spec", "paramKind").Forbidden("a static policy has no parameters")
-		}
-		known[p.Name] = true
-		bad("ValidatingAdmissionPolicy", p.Name, &f)
-	}
-	bound := map[string]bool{}
-	for _, b := range m.Bindings {
-		b.Default()
-		var f status.Fields
-		b.Validate(&f)
-		if b.Name == "" || bound[b.Name] {
-			f.At("metadata", "name").Invalid(b.Name, "must be given, once")
-		}
-		if b.Spec.ParamRef != nil {
-			f.At("spec", "paramRef").Forbidden("a static policy has no parameters")
-		}
-		if !known[b.Spec.PolicyName] {
-			f.At("spec", "policyName").Invalid(b.Spec.PolicyName, "must be the name of a static policy")
-		}
-		bound[b.Name] = true
-		bad("ValidatingAdmissionPolicyBinding", b.Name, &f)
-	}
-	return problems
 }

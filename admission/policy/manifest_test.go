@@ -1,12 +1,15 @@
 package policy_test
 
 import (
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/meta"
 )
 
 const manifest = `
@@ -39,7 +42,7 @@ func TestPOL_01_ManifestsAreReadStrictly(t *testing.T) {
 	for text, want := range map[string]string{
 		head + "spec: {policy: x}":                                  `policies.yaml, document 1: unknown field "spec.policy"`,
 		"apiVersion: v1\nkind: ConfigMap\n":                         `apiVersion "v1": must be admissionregistration.k8s.io/v1`,
-		"apiVersion: admissionregistration.k8s.io/v1\nkind: Else\n": `kind "Else": must be ValidatingAdmissionPolicy or ValidatingAdmissionPolicyBinding`,
+		"apiVersion: admissionregistration.k8s.io/v1\nkind: Else\n": `kind "Else": must be ValidatingAdmissionPolicy, MutatingAdmissionPolicy or one of their bindings`,
 	} {
 		_, err := policy.ReadManifests(files(text))
 		require.ErrorContains(t, err, want)
@@ -50,4 +53,42 @@ func TestPOL_01_ManifestsAreReadStrictly(t *testing.T) {
 	require.ErrorContains(t, err, `ValidatingAdmissionPolicyBinding "b": spec.validationActions[0]: `)
 	require.ErrorContains(t, err, "spec.paramRef: a static policy has no parameters")
 	require.ErrorContains(t, err, "spec.policyName: must be the name of a static policy")
+}
+
+// Manifests are replaced as a whole: what is wrong changes nothing, and what stays the same stays compiled.
+func TestPOL_01_ManifestsAreReplacedAsAWhole(t *testing.T) {
+	read := func(text string) policy.Manifests {
+		m, err := policy.ReadManifests(fstest.MapFS{"a.yaml": {Data: []byte(text)}})
+		require.NoError(t, err)
+		return m
+	}
+	const mutating = `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: MutatingAdmissionPolicy
+  metadata: {name: m.static.k8s.io}
+  spec:
+    reinvocationPolicy: Never
+    matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]}
+    mutations: [{patchType: ApplyConfiguration, applyConfiguration: {expression: "Object{}"}}]
+- apiVersion: admissionregistration.k8s.io/v1
+  kind: MutatingAdmissionPolicyBinding
+  metadata: {name: m.static.k8s.io}
+  spec: {policyName: m.static.k8s.io}
+`
+	s := policy.NewStatics(policy.Options{})
+	require.NoError(t, s.Replace(read(manifest+"---\n"+mutating)))
+	delete := &admission.Request{Operation: admission.Delete, Resource: meta.GroupVersionResource{Group: "a", Version: "v1", Resource: "bs"}}
+	require.Error(t, s.Validating().Validator.Validate(t.Context(), delete))
+	require.ErrorContains(t, s.Replace(read(strings.ReplaceAll(mutating, "policyName: m", "policyName: n"))), "must be the name of a static policy")
+	require.Error(t, s.Validating().Validator.Validate(t.Context(), delete), "the last good ones count")
+	require.NoError(t, s.Replace(read(mutating)))
+	require.NoError(t, s.Validating().Validator.Validate(t.Context(), delete))
+	_, err := policy.Static(policy.Options{}, read(mutating))
+	require.ErrorContains(t, err, "NewStatics")
+
+	_, err = policy.ReadManifests(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod}]\n")}})
+	require.ErrorContains(t, err, "items[0]: apiVersion")
 }

@@ -74,6 +74,13 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 const templateGeneration = "deprecated.daemonset.template.generation"
 
 func fillDaemonSet(d *appsv1.DaemonSet) {
+	if _, counted := d.Annotations[templateGeneration]; !counted { // Complete counts
+		d.Annotations = maps.Clone(d.Annotations)
+		if d.Annotations == nil {
+			d.Annotations = map[string]string{}
+		}
+		d.Annotations[templateGeneration] = "0"
+	}
 	fillPodSpec(&d.Spec.Template.Spec)
 	point(&d.Spec.RevisionHistoryLimit, 10)
 	update := &d.Spec.UpdateStrategy

@@ -125,8 +125,13 @@ func takenWithStatus(but []string) []string {
 func (k kind[T]) asWritten(r *registry.Resource) error {
 	r.Hooks.Default, r.Hooks.Companions = k.settle, k.companions
 	empty, err := treeOf(new(T))
-	if err != nil || r.Reset == nil || empty["status"] == nil {
+	if err != nil {
 		return err
+	}
+	r.Blank = maps.Clone(empty)
+	delete(r.Blank, "metadata")
+	if r.Reset == nil || empty["status"] == nil {
+		return nil
 	}
 	reset := r.Reset
 	r.Reset = func(old, sent registry.Tree) registry.Tree {

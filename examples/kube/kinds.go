@@ -117,6 +117,13 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return out, err
 	}
+	for i, r := range out.Resources {
+		if r.Group == "" && r.Plural == "namespaces" {
+			own := *r
+			own.Deletion.NoCollections = true // nobody deletes a cluster by a selector
+			out.Resources[i] = &own
+		}
+	}
 	if c.without("NamespaceLifecycle") {
 		out.Gate = nil
 	}

@@ -24,8 +24,6 @@ func known() map[string]string {
 		"missing: apiextensions.k8s.io/v1 customresourcedefinitions": "kinds that are defined at run time come later",
 		"missing: apiregistration.k8s.io/v1 apiservices":             "nothing is aggregated",
 		"missing: v1 componentstatuses":                              "nobody reports them",
-		"missing: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,get,list,patch,update,watch":                     "namespaces can be deleted by a selector, as everything else",
-		"unexpected: v1 namespaces: v1 namespaces Namespace Cluster namespace short=ns categories= verbs=create,delete,deletecollection,get,list,patch,update,watch": "likewise",
 	}
 }
 

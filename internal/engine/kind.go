@@ -80,6 +80,9 @@ func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	out.base = out
 	if r.Virtual == nil {
 		out.Verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		if r.Deletion.NoCollections {
+			out.Verbs = slices.Delete(out.Verbs, 2, 3)
+		}
 		out.Patches = []meta.PatchType{meta.ApplyPatch, meta.JSONPatch, meta.MergePatch}
 		if r.StrategicMerge {
 			out.Patches = append(out.Patches, meta.StrategicMergePatch)

@@ -152,17 +152,22 @@ func count(_ context.Context, w *write) error {
 	return nil
 }
 
-// completed returns the object with the fields that the kind sets on the server's behalf.
+// completed returns the object with the fields that the kind sets on the server's behalf. An object that
+// its schema refuses already, such as one that was stored under an earlier schema, is left to the
+// validation.
 func (r *Kind) completed(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
-	t, err := r.Hooks.Complete(ctx, t, old)
+	out, err := r.Hooks.Complete(ctx, t, old)
 	if err != nil {
 		return nil, status.From(err)
 	}
-	canonical, problems := r.Schema.Canonical(t)
-	if len(problems) > 0 {
-		return nil, status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
+	canonical, problems := r.Schema.Canonical(out)
+	if len(problems) == 0 {
+		return canonical, nil
 	}
-	return canonical, nil
+	if _, before := r.Schema.Canonical(t); len(before) > 0 {
+		return out, nil
+	}
+	return nil, status.Internal(fmt.Errorf("the Complete hook of %s made an object its schema refuses: %s", r.GroupResource(), problems[0].Message()))
 }
 
 // withoutEmptyMetadata drops empty maps and lists of metadata. There, unlike elsewhere, empty means

@@ -44,7 +44,7 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 	out := &ownershipRules{replicas: make(map[string]apply.Path, len(forms))}
 	for _, r := range forms {
 		byVersion[r.APIVersion()] = r
-		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach()})
+		versions = append(versions, apply.Version{APIVersion: r.APIVersion(), Schema: r.Schema, Reach: r.reach(), Blank: r.Blank})
 		var path apply.Path
 		if sub, ok := r.Endpoint("scale"); ok && !sub.stored && sub.view != nil && sub.view.owners != nil {
 			path = sub.view.Replicas

@@ -14,6 +14,9 @@ const (
 	numberResourceVersion = 2
 	numberContinue        = 3
 	numberRemaining       = 4
+	numberShardInfo       = 5
+
+	numberShardSelector = 1
 )
 
 // ListHead is the start of the document of a list. The document begins with its length, so the items
@@ -33,6 +36,11 @@ func (h *ListHead) Append(dst []byte) []byte {
 	if m.RemainingItemCount != nil {
 		own += 1 + protowire.SizeVarint(uint64(*m.RemainingItemCount))
 	}
+	shard := 0
+	if m.ShardInfo != nil {
+		shard = textSize(m.ShardInfo.Selector)
+		own += 1 + protowire.SizeVarint(uint64(shard)) + shard
+	}
 	dst = appendHead(dst, h.APIVersion, h.Kind)
 	dst = protowire.AppendVarint(dst, uint64(1+protowire.SizeVarint(uint64(own))+own+h.ItemBytes))
 	dst = protowire.AppendVarint(protowire.AppendKey(dst, numberMetadata, protowire.Bytes), uint64(own))
@@ -41,6 +49,10 @@ func (h *ListHead) Append(dst []byte) []byte {
 	dst = appendText(dst, numberContinue, m.Continue)
 	if m.RemainingItemCount != nil {
 		dst = protowire.AppendVarint(protowire.AppendKey(dst, numberRemaining, protowire.Varint), uint64(*m.RemainingItemCount))
+	}
+	if m.ShardInfo != nil {
+		dst = protowire.AppendVarint(protowire.AppendKey(dst, numberShardInfo, protowire.Bytes), uint64(shard))
+		dst = appendText(dst, numberShardSelector, m.ShardInfo.Selector)
 	}
 	return dst
 }

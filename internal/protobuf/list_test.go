@@ -13,6 +13,7 @@ func TestLists(t *testing.T) {
 	d := describe[meta.PartialObjectMetadata](t)
 	whole := describe[meta.PartialObjectMetadataList](t)
 	remaining, none := int64(300), (*int64)(nil)
+	shard := &meta.ShardInfo{Selector: "shardRange(object.metadata.uid, '0x0', '0x8')"}
 	for _, c := range []struct{ items, size int }{{0, 0}, {1, 0}, {3, 200}, {200, 1000}, {2, 5 << 20}} {
 		for _, remains := range []*int64{none, &remaining} {
 			var objects []string
@@ -27,11 +28,17 @@ func TestLists(t *testing.T) {
 				APIVersion: "v1", Kind: "WidgetList", ItemBytes: len(items),
 				Metadata: meta.ListMeta{ResourceVersion: "7", Continue: "more", RemainingItemCount: remains},
 			}
+			if c.items == 3 {
+				head.Metadata.ShardInfo = shard
+			}
 			got := AppendTail(append(head.Append(nil), items...))
 
 			metadata := `{"continue":"more","resourceVersion":"7"}`
 			if remains != nil {
 				metadata = `{"continue":"more","remainingItemCount":300,"resourceVersion":"7"}`
+			}
+			if c.items == 3 {
+				metadata = metadata[:len(metadata)-1] + `,"shardInfo":{"selector":"` + shard.Selector + `"}}`
 			}
 			want, err := whole.AppendObject(nil, "v1", "WidgetList", []byte(`{"items":[`+strings.Join(objects, ",")+`],"metadata":`+metadata+`}`))
 			require.NoError(t, err)

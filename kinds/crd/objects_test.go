@@ -295,3 +295,44 @@ func TestCRD_04_ChangesAreInForceWhenTheyAreAnswered(t *testing.T) {
 		}
 	})
 }
+
+// New finalizers that others may use, too, are warned of, once; those that were there are not.
+func TestCRD_20_WarningsOfFinalizers(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		warned := func(method, path, body string) []string {
+			r, err := http.NewRequestWithContext(t.Context(), method, srv.URL+path, strings.NewReader(body))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			if method == "PATCH" {
+				r.Header.Set("Content-Type", string(meta.MergePatch))
+			}
+			answer, err := srv.Client().Do(r)
+			require.NoError(t, err)
+			require.NoError(t, answer.Body.Close())
+			require.Less(t, answer.StatusCode, 300)
+			return answer.Header.Values("Warning")
+		}
+		const hint = `299 - "metadata.finalizers: \"%s\": prefer a domain-qualified finalizer name%s to avoid accidental conflicts with other finalizer writers"`
+		require.Equal(t, []string{fmt.Sprintf(hint, "mine", ""), fmt.Sprintf(hint, "a.dev", " including a path (/)")},
+			warned("POST", lampsPath, `{"metadata":{"name":"f","finalizers":["mine","a.dev","a.dev/x","orphan"]}}`))
+		require.Equal(t, []string{fmt.Sprintf(hint, "next", "")},
+			warned("PATCH", lampsPath+"/f", `{"metadata":{"finalizers":["mine","next","a.dev/x"]}}`))
+		require.Empty(t, warned("PATCH", lampsPath+"/f", `{"metadata":{"finalizers":["a.dev/x"]},"spec":{"note":"n"}}`))
+	})
+}
+
+// An object that a later schema refuses is an invalid object for those who write it, and no fault of the server.
+func TestCRD_14_AnObjectThatALaterSchemaRefuses(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "old", `{"tags":["a"],"count":1}`)
+		amend(t, srv, `[{"op":"replace","path":"SPEC/tags","value":{"type":"object","properties":{"x":{"type":"string"}}}}]`, func() bool {
+			code, _ := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"new"},"spec":{"tags":["a"]}}`)
+			return code == 422
+		})
+		code, answer := sendPatch(t, srv, lampsPath+"/old", meta.MergePatch, `{"metadata":{"labels":{"a":"b"}}}`)
+		require.Equal(t, 200, code, "%v", answer) // the value is as it was
+		code, answer = sendPatch(t, srv, lampsPath+"/old", meta.MergePatch, `{"spec":{"tags":["b"]}}`)
+		require.Equal(t, 422, code, "%v", answer)
+		require.Contains(t, answer["message"], "spec.tags in body must be of type object")
+	})
+}

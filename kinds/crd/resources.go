@@ -209,7 +209,7 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 		if err != nil {
 			return nil, fmt.Errorf("spec.versions[%d].%w", i, err)
 		}
-		r.Hooks.Complete = refuseNew(r, lives)
+		r.Hooks.Complete = admitTo(r, lives)
 		if len(out) == 0 {
 			r.Converter = convert
 			if convert == nil {
@@ -223,15 +223,43 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 	return out, nil
 }
 
-// refuseNew refuses new objects while the definition is being deleted, and when it is gone.
+// admitTo refuses new objects while the definition is being deleted, and when it is gone. It warns of new
+// finalizers with names that others may use, too.
 //
 // Source: CRD-21.
-func refuseNew(r *registry.Resource, lives func() bool) func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
-	return func(_ context.Context, t, old registry.Tree) (registry.Tree, error) {
+func admitTo(r *registry.Resource, lives func() bool) func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
+	return func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
 		if old == nil && !lives() {
 			return nil, status.Forbidden(r.GroupResource(), tree.NameOf(t), "create not allowed while custom resource definition is terminating")
 		}
+		warnOfFinalizers(ctx, finalizersOf(t), finalizersOf(old))
 		return t, nil
+	}
+}
+
+func finalizersOf(t registry.Tree) []any {
+	list, _ := tree.At(t, "metadata", "finalizers").([]any)
+	return list
+}
+
+func warnOfFinalizers(ctx context.Context, now, before []any) {
+	known := []any{meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents, "kubernetes"}
+	for _, v := range now {
+		name, ok := v.(string)
+		if !ok || slices.Contains(before, v) {
+			continue
+		}
+		warn := func(why string) { registry.Warn(ctx, fmt.Sprintf("metadata.finalizers: %q: %s", name, why)) }
+		if why := meta.CheckQualifiedName(name); why != "" {
+			warn(why)
+		}
+		switch {
+		case strings.Contains(name, "/") || slices.Contains(known, v):
+		case strings.Contains(name, "."):
+			warn("prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other finalizer writers")
+		default:
+			warn("prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers")
+		}
 	}
 }
 

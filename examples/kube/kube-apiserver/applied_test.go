@@ -79,3 +79,35 @@ func TestADM_NamesOfStaticPolicies(t *testing.T) {
 	require.Equal(t, 422, code)
 	require.Contains(t, out["message"], "are reserved for static manifest-based configurations")
 }
+
+// Who applies the finalizers of a namespace owns them, and keeps them when somebody writes the status.
+func TestSSA_31_FinalizersOfNamespacesAreOwned(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	const head = `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"n"}`
+	code, out := s.send(t, "PATCH", "/api/v1/namespaces/n?fieldManager=ann", applyType, head+`,"spec":{"finalizers":["kubernetes"]}}`)
+	require.Equal(t, 201, code, "%v", out)
+	code, out = s.send(t, "PATCH", "/api/v1/namespaces/n/status?fieldManager=bob", applyType, head+`,"status":{"conditions":[{"type":"X","status":"True"}]}}`)
+	require.Equal(t, 200, code, "%v", out)
+	require.Contains(t, managers(out), "ann Apply")
+	require.Contains(t, managers(out), "bob Apply")
+}
+
+// Nobody owns what every object of a Go type holds, such as the empty spec and the null lists; duplicates in a list with
+// keys are owned as one. The count that the server keeps in an annotation of a daemon set belongs to who made the set.
+func TestSSA_12_CreatedObjectsAreComparedWithTheEmptyOne(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	code, out := s.do(t, "master", "POST", "/apis/apps/v1/namespaces/default/daemonsets?fieldManager=ann", `{"metadata":{"name":"d"},
+		"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i",
+		"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]}]}}}}`)
+	require.Equal(t, 201, code, "%v", out)
+	require.Equal(t, []string{"ann Update"}, managers(out))
+	entry := out["metadata"].(map[string]any)["managedFields"].([]any)[0].(map[string]any)["fieldsV1"].(map[string]any)
+	require.Equal(t, map[string]any{"f:annotations": map[string]any{".": map[string]any{}, "f:deprecated.daemonset.template.generation": map[string]any{}}}, entry["f:metadata"])
+	require.NotContains(t, entry, "f:status")
+	at := entry
+	for _, field := range []string{"f:spec", "f:template", "f:spec", "f:containers"} {
+		at = at[field].(map[string]any)
+		require.NotContains(t, at, ".", field)
+	}
+	require.Equal(t, map[string]any{".": map[string]any{}, `k:{"name":"A"}`: map[string]any{}}, at[`k:{"name":"c"}`].(map[string]any)["f:env"])
+}

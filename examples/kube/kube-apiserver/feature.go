@@ -81,7 +81,7 @@ const (
 
 	gateFieldSelectors = "CustomResourceFieldSelectors"
 	gateRatcheting     = "CRDValidationRatcheting"
-	gateStaticNames    = "ManifestBasedAdmissionControlConfig" // only that it keeps names
+	gateStaticNames    = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
 // checkGates reads --feature-gates. Gates that the library knows are for the library. Others of

@@ -51,7 +51,7 @@ func inertFlags() map[string]string {
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"string": `admission-control-config-file allow-metric-labels allow-metric-labels-manifest
+		"string": `allow-metric-labels allow-metric-labels-manifest
 			debug-socket-path egress-selector-config-file
 			endpoint-reconciler-type external-hostname kubelet-certificate-authority
 			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version

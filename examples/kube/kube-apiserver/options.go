@@ -54,6 +54,8 @@ type options struct {
 	allowPrivileged bool
 	disabled        []string
 	enabled         []string
+	admissionConfig string
+	manifests       []*manifestFolder
 	eventTTL        time.Duration
 
 	requestTimeout        time.Duration
@@ -125,6 +127,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
+	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
 	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")
@@ -228,6 +231,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkControllers()...)
 	problems = append(problems, o.checkTLS()...)
 	problems = append(problems, o.checkGates()...)
+	problems = append(problems, o.checkStatic()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.audit.Check()...)
 	problems = append(problems, o.encryption.Check()...)

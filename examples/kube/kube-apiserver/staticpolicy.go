@@ -1,0 +1,340 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/admission"
+	policies "github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/internal/files"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/metrics"
+	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/internal/yaml"
+	snapshot "github.com/kindwright/kindwright/metrics"
+	"github.com/kindwright/kindwright/registry"
+)
+
+const (
+	// staticSuffix ends the names of policies that come from files.
+	staticSuffix = ".static.k8s.io"
+	// maxManifests bounds the files of a directory of manifests, in bytes.
+	maxManifests = 16 << 20
+	// followEvery is how often the directories are read. Files that differ from those in force are taken
+	// when they have stayed the same for so long.
+	followEvery = 500 * time.Millisecond
+)
+
+// checkStatic reads --admission-control-config-file: the directories with the manifests of policies. The
+// configurations of other plugins have no effect.
+func (o *options) checkStatic() (problems []error) {
+	if o.admissionConfig == "" {
+		return nil
+	}
+	problem := func(err error) []error { return []error{fmt.Errorf("--admission-control-config-file: %w", err)} }
+	object, err := readConfiguration(o.admissionConfig)
+	if err != nil {
+		return problem(err)
+	}
+	if tree.Text(object, "kind") != "AdmissionConfiguration" {
+		return problem(fmt.Errorf("kind %q: must be AdmissionConfiguration", tree.Text(object, "kind")))
+	}
+	plugins, _ := object["plugins"].([]any)
+	for i, p := range plugins {
+		plugin, _ := p.(map[string]any)
+		if err := o.checkPluginConfiguration(plugin); err != nil {
+			problems = append(problems, problem(fmt.Errorf("plugins[%d]: %w", i, err))...)
+		}
+	}
+	return problems
+}
+
+func (o *options) checkPluginConfiguration(plugin map[string]any) error {
+	name := tree.Text(plugin, "name")
+	if name != policies.Name && name != policies.MutatingName {
+		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
+		return nil
+	}
+	configuration, _ := plugin["configuration"].(map[string]any)
+	if file := tree.Text(plugin, "path"); file != "" && configuration == nil {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(o.admissionConfig), file)
+		}
+		var err error
+		if configuration, err = readConfiguration(file); err != nil {
+			return err
+		}
+	}
+	if configuration == nil {
+		return nil
+	}
+	for field := range configuration {
+		if field != "apiVersion" && field != "kind" && field != "staticManifestsDir" {
+			return fmt.Errorf("%s: unknown field %q", name, field)
+		}
+	}
+	if kind := tree.Text(configuration, "kind"); kind != name+"Configuration" || tree.Text(configuration, "apiVersion") != "apiserver.config.k8s.io/v1" {
+		return fmt.Errorf("%s: must be a %sConfiguration of apiserver.config.k8s.io/v1", name, name)
+	}
+	dir := tree.Text(configuration, "staticManifestsDir")
+	switch info, err := os.Stat(dir); {
+	case dir == "" || slices.Contains(o.disabled, name):
+		return nil
+	case !o.features[gateStaticNames].on:
+		return fmt.Errorf("%s: staticManifestsDir needs the feature gate %s", name, gateStaticNames)
+	case !filepath.IsAbs(dir):
+		return fmt.Errorf("%s: staticManifestsDir %q: must be an absolute path", name, dir)
+	case err != nil:
+		return fmt.Errorf("%s: staticManifestsDir: %w", name, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s: staticManifestsDir %q: must be a directory", name, dir)
+	}
+	o.manifests = append(o.manifests, &manifestFolder{plugin: name, dir: dir})
+	return nil
+}
+
+func readConfiguration(file string) (map[string]any, error) {
+	data, err := files.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = yaml.ToJSON(data, 1<<20); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	t, err := json.DecodeTree(data, json.TreeOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	object, ok := t.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: must be an object", file)
+	}
+	return object, nil
+}
+
+// staticPolicies are the policies of directories.
+type staticPolicies struct {
+	folders []*manifestFolder
+	server  string // hash of the server's identity
+	log     logr.Logger
+}
+
+func (o *options) staticPolicies(log logr.Logger) registry.Definition {
+	host := o.host()
+	if host != "" {
+		host = digest([]byte(host))
+	}
+	return &staticPolicies{folders: o.manifests, server: host, log: log}
+}
+
+// Define implements registry.Definition. It reads the manifests; if they are bad, the server does not start.
+func (s *staticPolicies) Define(env registry.Env) (b registry.Bundle, err error) {
+	for _, f := range s.folders {
+		f.statics = policies.NewStatics(policies.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices})
+		content, err := f.read()
+		if err == nil {
+			err = f.load(content)
+		}
+		if err != nil {
+			return b, fmt.Errorf("%s: %s: %w", f.plugin, f.dir, err)
+		}
+		b.Plugins = append(b.Plugins, f.admit())
+		b.Hooks = append(b.Hooks, registry.Hook{
+			Name: "static-" + strings.ToLower(f.plugin),
+			Run:  func(ctx context.Context, _ registry.Objects) { f.follow(ctx, s.log.WithValues("directory", f.dir)) },
+		})
+	}
+	return b, nil
+}
+
+// CollectMetrics registers what is counted, under the names of Kubernetes.
+func (s *staticPolicies) CollectMetrics(r *metrics.Registry) {
+	const prefix = "apiserver_manifest_admission_config_controller_"
+	r.Collect([]metrics.Desc{
+		{
+			Name: prefix + "automatic_reloads_total", Help: "Reloads of manifests, by outcome.",
+			Type: snapshot.Counter, Labels: []string{"apiserver_id_hash", "plugin", "status"},
+		},
+		{
+			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "When manifests were reloaded last, by outcome.",
+			Type: snapshot.Gauge, Labels: []string{"apiserver_id_hash", "plugin", "status"},
+		},
+		{
+			Name: prefix + "last_config_info", Help: "The hash of the manifests in effect.",
+			Type: snapshot.Gauge, Labels: []string{"apiserver_id_hash", "hash", "plugin"},
+		},
+	}, func(b *metrics.Batch) {
+		for _, f := range s.folders {
+			f.collect(b, s.server)
+		}
+	})
+}
+
+// manifestFolder is a directory of manifests.
+type manifestFolder struct {
+	plugin, dir string
+	statics     *policies.Statics
+
+	mu       sync.Mutex
+	hash     string // of the manifests in force
+	reloads  [2]int // that succeeded and failed
+	reloaded [2]time.Time
+}
+
+func (f *manifestFolder) admit() admission.Plugin {
+	if f.plugin == policies.MutatingName {
+		return f.statics.Mutating()
+	}
+	return f.statics.Validating()
+}
+
+// content is what the files of a directory hold at a time.
+type content struct {
+	manifests policies.Manifests
+	bad       error // why the files hold no manifests
+	hash      string
+}
+
+// read reads the files of the directory itself, in the order of their names.
+func (f *manifestFolder) read() (out content, err error) {
+	entries, err := os.ReadDir(f.dir)
+	if err != nil {
+		return out, err
+	}
+	size, sum := 0, sha256.New()
+	for _, e := range entries {
+		switch path.Ext(e.Name()) {
+		case ".yaml", ".yml", ".json":
+		default:
+			continue
+		}
+		name := filepath.Join(f.dir, e.Name())
+		if info, err := os.Stat(name); err != nil || info.IsDir() {
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return out, err
+			}
+			continue
+		}
+		data, err := files.Read(name)
+		if err != nil {
+			return out, err
+		}
+		if size += len(data); size > maxManifests {
+			return out, fmt.Errorf("the files are larger than %d bytes together", maxManifests)
+		}
+		if out.bad == nil {
+			out.bad = out.manifests.Add(e.Name(), data)
+		}
+		_, _ = fmt.Fprintf(sum, "%q %d\n%s", e.Name(), len(data), data) // a hash takes everything
+	}
+	out.hash = fmt.Sprintf("sha256:%x", sum.Sum(nil))
+	return out, nil
+}
+
+// load puts manifests in force, unless something is wrong with them.
+func (f *manifestFolder) load(c content) error {
+	err := c.bad
+	if err == nil {
+		err = f.checkNames(&c.manifests)
+	}
+	if err == nil {
+		err = f.statics.Replace(c.manifests)
+	}
+	f.count(c.hash, err)
+	return err
+}
+
+// count notes that manifests with a hash are in force, or why they are not.
+func (f *manifestFolder) count(hash string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	outcome := 0
+	if err != nil {
+		outcome = 1
+	} else {
+		f.hash = hash
+	}
+	f.reloads[outcome]++
+	f.reloaded[outcome] = time.Now()
+}
+
+// checkNames rejects objects that are not for this plugin, and names that the API may have, too.
+func (f *manifestFolder) checkNames(m *policies.Manifests) error {
+	var problems []error
+	check := func(of, kind, name string) {
+		switch {
+		case of != f.plugin:
+			problems = append(problems, fmt.Errorf("%s %q: not for the plugin %s", kind, name, f.plugin))
+		case !strings.HasSuffix(name, staticSuffix):
+			problems = append(problems, fmt.Errorf("%s %q: the name must end with %q", kind, name, staticSuffix))
+		}
+	}
+	for _, p := range m.Policies {
+		check(policies.Name, policies.Name, p.Name)
+	}
+	for _, b := range m.Bindings {
+		check(policies.Name, policies.Name+"Binding", b.Name)
+	}
+	for _, p := range m.Mutating {
+		check(policies.MutatingName, policies.MutatingName, p.Name)
+	}
+	for _, b := range m.MutatingBindings {
+		check(policies.MutatingName, policies.MutatingName+"Binding", b.Name)
+	}
+	return errors.Join(problems...)
+}
+
+// follow reads the directory again and again until ctx ends. While the files are bad, what they were before
+// stays in force; each bad state is logged once.
+func (f *manifestFolder) follow(ctx context.Context, log logr.Logger) {
+	seen, judged := "", f.hash // the hashes of the last look, and of the last files that were taken or refused
+	for pause.For(ctx, followEvery) == nil {
+		c, err := f.read()
+		if err != nil {
+			c.hash = "error: " + err.Error()
+		}
+		settled := c.hash == seen
+		seen = c.hash
+		if c.hash == judged || !settled {
+			continue
+		}
+		judged = c.hash
+		if err == nil {
+			err = f.load(c)
+		} else {
+			f.count("", err)
+		}
+		if err != nil {
+			log.Error(err, "static policies cannot be read; those before stay in force", "plugin", f.plugin)
+			continue
+		}
+		log.Info("static policies are in force", "plugin", f.plugin, "hash", c.hash)
+	}
+}
+
+func (f *manifestFolder) collect(b *metrics.Batch, server string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, status := range []string{"success", "failure"} {
+		if f.reloads[i] > 0 {
+			b.Add(0, float64(f.reloads[i]), server, f.plugin, status)
+			b.Add(1, float64(f.reloaded[i].UnixNano())/1e9, server, f.plugin, status)
+		}
+	}
+	b.Add(2, 1, server, f.hash, f.plugin)
+}
+
+func digest(data []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(data)) }
