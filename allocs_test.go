@@ -35,24 +35,24 @@ func workloads() []workload {
 		}
 	}
 	return []workload{
-		{"get", 21, 200, func(int) *http.Request { return request("GET", one, "") }},
-		{"list", 57, 200, func(int) *http.Request { return request("GET", gadgetPath, "") }},
-		{"create", 99, 201, func(i int) *http.Request {
+		{"get", 15, 200, func(int) *http.Request { return request("GET", one, "") }},
+		{"list", 55, 200, func(int) *http.Request { return request("GET", gadgetPath, "") }},
+		{"create", 93, 201, func(i int) *http.Request {
 			return request("POST", gadgetPath, gadgetBody(fmt.Sprintf("new%d", i), kibibyte))
 		}},
-		{"update", 100, 200, func(i int) *http.Request {
+		{"update", 97, 200, func(i int) *http.Request {
 			return request("PUT", one, gadgetBody("g000000", fmt.Sprint(i)+kibibyte))
 		}},
-		{"merge-patch", 105, 200, patch("g000001", "application/merge-patch+json", "", func(i int) string {
+		{"merge-patch", 100, 200, patch("g000001", "application/merge-patch+json", "", func(i int) string {
 			return fmt.Sprintf(`{"data":{"text":"%d%s"}}`, i, kibibyte)
 		})},
-		{"apply", 144, 200, patch("g000002", "application/apply-patch+yaml", "?fieldManager=m&force=true", func(i int) string {
+		{"apply", 123, 200, patch("g000002", "application/apply-patch+yaml", "?fieldManager=m&force=true", func(i int) string {
 			return gadgetBody("g000002", fmt.Sprint(i)+kibibyte)
 		})},
-		{"apply-unchanged", 110, 200, patch("g000003", "application/apply-patch+yaml", "?fieldManager=m&force=true", func(int) string {
+		{"apply-unchanged", 82, 200, patch("g000003", "application/apply-patch+yaml", "?fieldManager=m&force=true", func(int) string {
 			return gadgetBody("g000003", kibibyte)
 		})},
-		{"delete", 67, 200, func(i int) *http.Request { return request("DELETE", fmt.Sprintf("%s/g%06d", gadgetPath, i), "") }},
+		{"delete", 62, 200, func(i int) *http.Request { return request("DELETE", fmt.Sprintf("%s/g%06d", gadgetPath, i), "") }},
 	}
 }
 

@@ -47,6 +47,12 @@ func (o owner) id() string {
 	return string(append(b, '}'))
 }
 
+// same reports whether two owners have the same id.
+func (o owner) same(other owner) bool {
+	return o.manager == other.manager && o.operation == other.operation && o.subresource == other.subresource &&
+		(o.operation == opApply || o.apiVersion == other.apiVersion)
+}
+
 // entry holds an owner and what managedFields records about it.
 type entry struct {
 	owner
@@ -103,25 +109,19 @@ func readEntry(tree map[string]any) (entry, error) {
 // the fields as a set.
 func readHead(tree map[string]any) (entry, error) {
 	e := entry{tree: tree}
-	var fieldsType, stamp string
-	for _, f := range []struct {
-		name string
-		to   *string
-	}{
-		{"manager", &e.manager},
-		{"operation", &e.operation},
-		{"apiVersion", &e.apiVersion},
-		{"subresource", &e.subresource},
-		{"fieldsType", &fieldsType},
-		{"time", &stamp},
-	} {
-		s, ok := tree[f.name].(string)
-		if !ok && tree[f.name] != nil {
-			return e, fmt.Errorf("%s must be a string", f.name)
+	wrong := "" // the first field that is no text
+	text := func(name string) string {
+		s, ok := tree[name].(string)
+		if !ok && wrong == "" && tree[name] != nil {
+			wrong = name
 		}
-		*f.to = s
+		return s
 	}
+	e.manager, e.operation, e.apiVersion, e.subresource = text("manager"), text("operation"), text("apiVersion"), text("subresource")
+	fieldsType, stamp := text("fieldsType"), text("time")
 	switch {
+	case wrong != "":
+		return e, fmt.Errorf("%s must be a string", wrong)
 	case e.operation != opApply && e.operation != opUpdate:
 		return e, fmt.Errorf("operation must be Apply or Update, not %s", quoted(e.operation))
 	case e.apiVersion == "":

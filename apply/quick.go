@@ -28,7 +28,7 @@ func (a *application) quick() (out map[string]any, ok bool) {
 		switch {
 		case err != nil || fields == nil || a.fields.versions[e.apiVersion] == nil:
 			return nil, false
-		case e.id() != a.by.id():
+		case !e.same(a.by):
 			w.fixed = w.fixed || e.apiVersion != a.by.apiVersion
 			w.others = append(w.others, fields)
 		case own >= 0 || e.apiVersion != a.by.apiVersion:

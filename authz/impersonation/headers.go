@@ -35,6 +35,19 @@ func isHeader(name string) (part string, is bool) {
 	return "", false
 }
 
+// headerNames returns the names of the headers that ask for impersonation. They are in order, so that
+// extra values are too. Nearly no request has any.
+func headerNames(h http.Header) []string {
+	var names []string
+	for name := range h {
+		if _, is := isHeader(name); is {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // Read returns the user whom the Impersonate-* headers name, without the groups that follow from
 // the name. ok is false if there are no such headers.
 //
@@ -44,11 +57,8 @@ func isHeader(name string) (part string, is bool) {
 // expects something of it. Source: IMP-01, IMP-03.
 func Read(h http.Header) (wanted authn.User, ok bool, err error) {
 	parts, users, uids := 0, 0, 0
-	for _, name := range slices.Sorted(maps.Keys(h)) { // in order, so that extra values are too
-		part, is := isHeader(name)
-		if !is {
-			continue
-		}
+	for _, name := range headerNames(h) {
+		part, _ := isHeader(name)
 		ok = true
 		values := h[name]
 		for _, v := range values {

@@ -368,12 +368,12 @@ func (w *write) disown() bool {
 	if w.verb == verbApply {
 		return false
 	}
-	t := tree.Without(w.stored.new, "metadata", "managedFields")
-	encoded, err := encode(t, len(w.encoded))
-	if err != nil || len(encoded) == len(w.encoded) {
+	before, length := w.stored.new, len(w.encoded)
+	w.stored.new = tree.Without(before, "metadata", "managedFields")
+	if err := w.encode(); err != nil || len(w.encoded) == length {
+		w.stored.new = before
 		return false
 	}
-	w.stored.new, w.encoded = t, encoded
 	return true
 }
 

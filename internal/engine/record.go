@@ -38,14 +38,19 @@ type record struct {
 
 // encode wraps the object for the store.
 func (r record) encode() []byte {
-	out := make([]byte, recordHeader, recordHeader+recordTimeLen+len(r.object))
+	return append(r.appendHeader(make([]byte, 0, recordHeader+recordTimeLen+len(r.object))), r.object...)
+}
+
+// appendHeader appends what is in front of the object.
+func (r record) appendHeader(dst []byte) []byte {
+	out := append(dst, make([]byte, recordHeader)...)
 	out[0] = plainRecord
 	binary.BigEndian.PutUint64(out[1:], r.fingerprint)
 	if !r.written.IsZero() {
 		out[0] = timedRecord
 		out = binary.BigEndian.AppendUint64(out, uint64(r.written.Unix()))
 	}
-	return append(out, r.object...)
+	return out
 }
 
 // parseRecord reverses encode.
@@ -72,11 +77,24 @@ func parseRecord(value []byte) (record, error) {
 func (e *Engine) value(r *Kind, object []byte) []byte { return e.valueOf(r, r.fingerprint, object) }
 
 func (e *Engine) valueOf(r *Kind, fingerprint uint64, object []byte) []byte {
+	return r.recordOf(fingerprint, object).encode()
+}
+
+// recordOf returns the record of an object that is written now.
+func (r *Kind) recordOf(fingerprint uint64, object []byte) record {
 	rec := record{fingerprint: fingerprint, object: object}
 	if r.base.Writes.TTL > 0 {
 		rec.written = time.Now() // the clock that expiry is measured with; Config.Now is for stamps alone
 	}
-	return rec.encode()
+	return rec
+}
+
+// headerLength is how much a record of this kind has in front of the object.
+func (r *Kind) headerLength() int {
+	if r.base.Writes.TTL > 0 {
+		return recordHeader + recordTimeLen
+	}
+	return recordHeader
 }
 
 // newEntry makes a live entry from the canonical JSON of an object. The entry keeps the JSON.

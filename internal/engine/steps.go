@@ -324,16 +324,9 @@ func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) 
 // that a plain get and replace migrates it (design rule 9). So is one whose record is encrypted with a
 // key that has been replaced.
 func skipUnchanged(ctx context.Context, w *write) error {
-	size := someObject
-	if w.entry != nil {
-		size = w.entry.Length() + 256
-	}
-	size = max(size, len(w.body)+256) // a large value would have grown step by step to its length
-	encoded, err := encode(w.stored.new, size)
-	if err != nil {
+	if err := w.encode(); err != nil {
 		return err
 	}
-	w.encoded = encoded
 	if err := w.share(ctx); err != nil {
 		return err
 	}

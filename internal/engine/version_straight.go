@@ -271,10 +271,13 @@ func (w *write) record() []byte {
 	if w.shared != nil {
 		return w.engine.value(w.shared.form, w.shared.encoded)
 	}
+	base := w.kind.base
+	fingerprint := base.fingerprint
 	if w.full != nil {
-		return w.engine.valueOf(w.kind.base, w.kind.base.partial, w.encoded)
+		fingerprint = base.partial
 	}
-	return w.engine.value(w.kind.base, w.encoded)
+	base.recordOf(fingerprint, nil).appendHeader(w.value[:0])
+	return w.value
 }
 
 // newEntry makes a live entry of the stored form.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
@@ -75,6 +77,7 @@ type write struct {
 	key     string
 	entry   *watch.Entry // the stored entry, nil if absent
 	encoded []byte       // canonical JSON of stored.new
+	value   []byte       // ends with encoded, behind room for the header of a record
 	shared  *shared      // what is stored instead, for the sake of other programs on the store; mostly nil
 	checks  []storage.Op // must hold at the commit (design rule 2)
 	assumed bool         // the checks are remembered ones, and the store has not been asked
@@ -174,6 +177,36 @@ func keptTreeOf(entry *watch.Entry, kept *json.Kept) (registry.Tree, error) {
 
 // someObject is a guess for the length of an object's JSON when nothing is known about it.
 const someObject = 1536
+
+// encode sets the canonical JSON of what is to be stored. It is made in memory that others have used,
+// and copied once, to where the record has it: a record in its own memory would be a second copy.
+func (w *write) encode() error {
+	room := scratch.Get().(*[]byte)
+	defer scratch.Put(room)
+	// A large value would have grown step by step to its length.
+	size := max(someObject, len(w.body)+256)
+	if w.entry != nil {
+		size = max(size, w.entry.Length()+256)
+	}
+	object, err := json.AppendStored(slices.Grow((*room)[:0], size), w.stored.new)
+	if err != nil {
+		return status.Internal(fmt.Errorf("encode an object: %w", err))
+	}
+	if cap(object) <= maxScratch {
+		*room = object
+	}
+	header := w.kind.base.headerLength()
+	w.value = make([]byte, header+len(object))
+	w.encoded = w.value[header:]
+	copy(w.encoded, object)
+	return nil
+}
+
+// scratch holds memory in which objects are encoded. What is in it belongs to nobody.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch limits the memory that is kept there for each processor.
+const maxScratch = 64 << 10
 
 // encode returns the canonical JSON of an object for the store, without the resourceVersion, which
 // is implied by where the JSON is stored. size is the approximate length of the result.

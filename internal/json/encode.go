@@ -202,10 +202,8 @@ func appendText(dst []byte, s string) ([]byte, error) {
 	if len(s) > longText {
 		dst = slices.Grow(dst, QuotedLen(s))
 	}
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x80 {
-			return jsontext.AppendQuote(dst, s)
-		}
+	if plain(bytesOf(s)) < len(s) {
+		return jsontext.AppendQuote(dst, s)
 	}
 	dst = append(dst, '"')
 	dst = append(dst, s...)

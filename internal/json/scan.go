@@ -94,7 +94,10 @@ func (s *scanner) literal(text string) *SyntaxError {
 func (s *scanner) stringBytes() (raw []byte, simple bool, err *SyntaxError) {
 	start := s.pos
 	ascii, escaped := true, false
-	for i := start + 1; i < len(s.data); i++ {
+	for i := start + 1; ; i++ {
+		if i += plain(s.data[min(i, len(s.data)):]); i >= len(s.data) {
+			break
+		}
 		switch c := s.data[i]; {
 		case c == '"':
 			s.pos = i + 1
@@ -106,8 +109,9 @@ func (s *scanner) stringBytes() (raw []byte, simple bool, err *SyntaxError) {
 		case c < ' ':
 			s.pos = i
 			return nil, false, s.fail(fmt.Sprintf("control character %q in text", rune(c)))
-		case c >= utf8.RuneSelf:
-			ascii = false
+		default:
+			for ascii = false; i+1 < len(s.data) && s.data[i+1] >= utf8.RuneSelf; i++ {
+			}
 		}
 	}
 	s.pos = len(s.data)

@@ -1,7 +1,6 @@
 package request
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -82,7 +81,12 @@ func (i *Info) CheckOptions() error {
 	if i.Subresource != "" && on == onCreate {
 		on |= onAction
 	}
-	for _, name := range slices.Sorted(maps.Keys(i.Query.Raw)) {
+	names := make([]string, 0, 8) // most requests have less, and then it takes no memory
+	for name := range i.Query.Raw {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		if err := i.Query.checkOption(name, on); err != nil {
 			return err
 		}
@@ -115,17 +119,19 @@ func isNameless(name, value string) bool {
 
 // meantOption returns the option of the verb that name is, or was probably meant to be.
 func meantOption(name string, on verbs) (meant option, ok bool) {
-	var known []string
 	for _, o := range options {
-		if (o.on|o.misplaced)&on != 0 {
-			if o.name == name {
-				return o, true
-			}
-			known = append(known, o.name)
+		if (o.on|o.misplaced)&on != 0 && o.name == name {
+			return o, true
 		}
 	}
 	if slices.ContainsFunc(parameters[:], func(p parameter) bool { return p.name == name }) {
 		return option{}, false // of another verb, and a write loses nothing without it
+	}
+	var known []string
+	for _, o := range options {
+		if (o.on|o.misplaced)&on != 0 {
+			known = append(known, o.name)
+		}
 	}
 	near, letters := nearly.Name(name, known), nearly.Letters(name)
 	if near == "" && on&onDeleteCollection != 0 && strings.ContainsAny(name, "/=") {
