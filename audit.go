@@ -467,7 +467,9 @@ func holdsToken(name string) bool {
 		}
 	}
 	switch strings.ToLower(name) {
-	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "password", "client_secret":
+	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "auth_token", "jwt", "authorization",
+		"password", "passwd", "secret", "client_secret", "client_assertion", "assertion",
+		"api_key", "apikey", "api-key", "x-api-key", "x-amz-signature", "x-amz-security-token", "x-goog-signature":
 		return true
 	}
 	return false
