@@ -94,9 +94,14 @@ func TestZ3_AConnectionTakesTheVerbsThatItRequires(t *testing.T) {
 		connect.Endpoint[Lamp, Beam]{Name: "look", Serve: served},
 	}}
 	h := run(t, kindwright.Serve(kind), kindwright.Authorize(rules{
-		{"reader", "get", "lamps/switch", "a", ""}, {"reader", "get", "lamps/look", "a", ""}, {"writer", "create", "lamps/switch", "a", ""},
-		{"both", "get create", "lamps/switch", "a", ""}, {"elsewhere", "get", "lamps/switch", "a", ""}, {"elsewhere", "create", "lamps/switch", "b", ""},
-		{"parent", "create get", "lamps", "a", ""}, {"parent", "get", "lamps/switch", "a", ""},
+		{"reader", "get", "lamps/switch", "a", ""},
+		{"reader", "get", "lamps/look", "a", ""},
+		{"writer", "create", "lamps/switch", "a", ""},
+		{"both", "get create", "lamps/switch", "a", ""},
+		{"elsewhere", "get", "lamps/switch", "a", ""},
+		{"elsewhere", "create", "lamps/switch", "b", ""},
+		{"parent", "create get", "lamps", "a", ""},
+		{"parent", "get", "lamps/switch", "a", ""},
 	}))
 	code, _ := h.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
 	require.Equal(t, 201, code)

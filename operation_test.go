@@ -3,8 +3,8 @@ package kindwright_test
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"io"
