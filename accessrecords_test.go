@@ -252,7 +252,7 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(unknown, "A6", func(a *attempt) { a.header = []string{"Authorization", "Basic YWxpY2U6cGFzcw=="} }),
 		with(anonymous, "A6", func(a *attempt) { a.path = gadgetPath + "?access_token=" + goodToken }),
 		with(anonymous, "A6", func(a *attempt) {
-			a.path = gadgetPath + "?limit=1&Access%5fToken=" + goodToken + "&token=" + widerToken
+			a.path = gadgetPath + "?limit=1&Access%5fToken=" + goodToken + "&token=" + widerToken + "&API_key=" + goodToken + "&X-Amz-Signature=" + goodToken + "&jwt=" + goodToken
 		}),
 		with(anonymous, "A5", func(a *attempt) { a.header = []string{"X-Auth-Token", goodToken, "Cookie", "token=" + goodToken} }),
 		with(unknown, "A5", func(a *attempt) { a.header = presenting("password-of-" + strings.Repeat("a", 5000)) }),

@@ -64,6 +64,7 @@ type auditor struct {
 	reason     string // and of what it said
 	method     string // and of how the sender has proved who they are
 	issuer     string // and of who vouches for the sender
+	latency    string // the prefix of the annotations with the times of a slow request
 
 	lines    sync.Pool     // of *[]byte
 	lists    chan struct{} // holds a token for each record with a list that is being written
@@ -92,7 +93,8 @@ func (s *Server) buildAudit(domain string) error {
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
-		lists: make(chan struct{}, maxListRecords),
+		latency: "apiserver.latency." + domain + "/",
+		lists:   make(chan struct{}, maxListRecords),
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -295,6 +297,9 @@ func (r *recording) event(stage audit.Stage) *audit.Event {
 		}
 	}
 	e.Annotations = r.annotations()
+	if stage == audit.StageResponseComplete {
+		r.addLatency(e.Annotations, e.StageTimestamp.Sub(x.Start))
+	}
 	return e
 }
 
@@ -406,6 +411,20 @@ func (r *recording) annotations() map[string]string {
 	return out
 }
 
+// slowRequest is how long a request takes of which the log tells what took so long.
+const slowRequest = 500 * time.Millisecond
+
+// addLatency adds the times of the parts of a slow request, and of the whole so far.
+func (r *recording) addLatency(to map[string]string, total time.Duration) {
+	if total <= slowRequest {
+		return
+	}
+	for part, took := range r.x.Spent {
+		to[r.auditor.latency+part.String()] = took.String()
+	}
+	to[r.auditor.latency+"total"] = total.String()
+}
+
 // requestURI is the URI as the client sent it (AUD-05), without credentials. The absolute form can have
 // a password, and clients of other APIs put tokens into the query (A5, A6).
 func requestURI(r *http.Request) string {
@@ -448,7 +467,9 @@ func holdsToken(name string) bool {
 		}
 	}
 	switch strings.ToLower(name) {
-	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "password", "client_secret":
+	case "access_token", "id_token", "refresh_token", "token", "bearer_token", "auth_token", "jwt", "authorization",
+		"password", "passwd", "secret", "client_secret", "client_assertion", "assertion",
+		"api_key", "apikey", "api-key", "x-api-key", "x-amz-signature", "x-amz-security-token", "x-goog-signature":
 		return true
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -117,6 +118,39 @@ func TestAUD_01_02_03_04_05_06_07_09_10_11_12_15_16_ACreateHasTwoRecords(t *test
 	require.Equal(t, &meta.Status{Code: 201}, complete.ResponseStatus)
 	require.Equal(t, "allow", complete.Annotations["authorization.k8s.io/decision"], "AUD-32")
 	require.Contains(t, complete.Annotations, "authorization.k8s.io/reason")
+}
+
+// AUD-32: the record of a slow request says what took so long, and that of a quick one does not.
+func TestAUD_32_WhereASlowRequestSpentItsTime(t *testing.T) {
+	const prefix = "apiserver.latency.k8s.io/"
+	m := &memo{t: t}
+	slow := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Verb == "create" || strings.HasPrefix(a.Verb, "impersonate") {
+			time.Sleep(501 * time.Millisecond)
+		}
+		return authz.Allow, "", nil
+	})
+	h := run(t, kindwright.Audit(everything(), m), kindwright.Authorize(slow))
+	times := func(res *http.Response) []string {
+		events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+		var names []string
+		for _, e := range events {
+			for name, text := range e.Annotations {
+				if part, ok := strings.CutPrefix(name, prefix); ok {
+					require.Equal(t, audit.StageResponseComplete, e.Stage)
+					names = append(names, part)
+					took, err := time.ParseDuration(text)
+					require.NoError(t, err)
+					require.Positive(t, took)
+				}
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	require.Equal(t, []string{"authentication", "authorization", "etcd", "total"}, times(h.request("POST", gadgetPath, `{"metadata":{"name":"a"}}`, "X-User", "alice", "X-Groups", "")))
+	require.Equal(t, []string{"authentication", "authorization", "impersonation", "total"}, times(h.request("GET", gadgetPath, "", "X-User", "alice", "X-Groups", "", "Impersonate-User", "bob")))
+	require.Empty(t, times(h.request("GET", gadgetPath, "")))
 }
 
 func TestAUD_13_14_BodiesByLevel(t *testing.T) {

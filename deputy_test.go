@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -70,6 +71,64 @@ var inNamespace = authz.Func(func(_ context.Context, a authz.Attributes) (authz.
 	}
 	return authz.NoOpinion, "", nil
 })
+
+// Lamp is a kind that clients connect to.
+type Lamp struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+}
+
+// Beam are the options of a connection.
+type Beam struct {
+	meta.TypeMeta `json:",inline"`
+}
+
+// A WebSocket client can only GET. What it starts takes the right to create all the same (Z3).
+func TestZ3_AConnectionTakesTheVerbsThatItRequires(t *testing.T) {
+	served := func(w http.ResponseWriter, _ *http.Request, _ *registry.Call[Lamp], _ *Beam) error {
+		_, err := w.Write([]byte("{}"))
+		return err
+	}
+	kind := registry.Kind[Lamp]{Group: "example.dev", Version: "v1", Plural: "lamps", Subresources: []registry.Endpoint{
+		connect.Endpoint[Lamp, Beam]{Name: "switch", Requires: []string{"create"}, Serve: served},
+		connect.Endpoint[Lamp, Beam]{Name: "look", Serve: served},
+	}}
+	h := run(t, kindwright.Serve(kind), kindwright.Authorize(rules{
+		{"reader", "get", "lamps/switch", "a", ""},
+		{"reader", "get", "lamps/look", "a", ""},
+		{"writer", "create", "lamps/switch", "a", ""},
+		{"both", "get create", "lamps/switch", "a", ""},
+		{"elsewhere", "get", "lamps/switch", "a", ""},
+		{"elsewhere", "create", "lamps/switch", "b", ""},
+		{"parent", "create get", "lamps", "a", ""},
+		{"parent", "get", "lamps/switch", "a", ""},
+	}))
+	code, _ := h.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 201, code)
+	const lamps = "/apis/example.dev/v1/namespaces/a/lamps"
+	code, _ = h.do("POST", lamps, `{"metadata":{"name":"x"}}`)
+	require.Equal(t, 201, code)
+	for _, c := range []struct {
+		user, method, path string
+		code               int
+	}{
+		{"reader", "GET", "/x/look", 200},
+		{"reader", "GET", "/x/switch", 403},
+		{"reader", "GET", "/absent/switch", 403}, // whether it is there is not for everybody
+		{"reader", "POST", "/x/switch", 403},
+		{"elsewhere", "GET", "/x/switch", 403},
+		{"parent", "GET", "/x/switch", 403},
+		{"writer", "GET", "/x/switch", 403},
+		{"writer", "POST", "/x/switch", 200},
+		{"both", "GET", "/x/switch", 200},
+		{"both", "GET", "/absent/switch", 404},
+	} {
+		code, got := h.as(c.user, c.method, lamps+c.path, "")
+		require.Equal(t, c.code, code, "%s %s %s: %v", c.user, c.method, c.path, got)
+	}
+	_, got := h.as("reader", "GET", lamps+"/x/switch", "", "Connection", "Upgrade", "Upgrade", "websocket")
+	require.Equal(t, `lamps.example.dev "x" is forbidden: User "reader" cannot create resource "lamps/switch" in API group "example.dev" in the namespace "a"`, got["message"])
+}
 
 func TestS7_AnActionAsksWhetherTheCallerMay(t *testing.T) {
 	var mu sync.Mutex

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/flow"
@@ -125,7 +126,7 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 		}
 		x.Body = s.load.bodies.For(user.Name)
 		defer x.Body.Release()
-		if !s.load.enter(r.Context(), class, user.Name, privileged) {
+		if !s.load.enter(r.Context(), x, class, user.Name, privileged) {
 			if class == flow.Streaming {
 				busy(w, r, "this user has too many watches and connections")
 			} else {
@@ -140,10 +141,15 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 
 // enter counts a request in flight. Reads and writes wait for room; streams do not, for it may
 // come in hours.
-func (l *load) enter(ctx context.Context, class flow.Class, user string, privileged bool) bool {
-	if class == flow.Streaming {
-		return l.flights.Enter(class, user, privileged)
+func (l *load) enter(ctx context.Context, x *request.Exchange, class flow.Class, user string, privileged bool) bool {
+	if l.flights.Enter(class, user, privileged) {
+		return true
 	}
+	if class == flow.Streaming {
+		return false
+	}
+	began := time.Now()
+	defer func() { x.Spend(request.Queueing, time.Since(began)) }()
 	return l.flights.Wait(ctx, class, user, privileged, flow.Patience)
 }
 

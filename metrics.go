@@ -112,11 +112,12 @@ func (m *meters) observeStore(o storage.Call) {
 }
 
 // observeImpersonation counts an attempt to act as somebody else, or a question about one.
-func (m *meters) observeImpersonation(o impersonation.Outcome) {
+func (m *meters) observeImpersonation(ctx context.Context, o impersonation.Outcome) {
 	if o.Question {
 		m.acting.Question(o.Mode, o.Allowed, o.Took)
 	} else {
 		m.acting.Attempt(o.Mode, o.Allowed, o.Took)
+		request.ExchangeFrom(ctx).Spend(request.Impersonating, o.Took)
 	}
 }
 
@@ -344,6 +345,7 @@ func (t timedAuthenticator) Authenticate(r *http.Request) (authn.User, bool, err
 		how = apiserver.Unauthenticated
 	}
 	x.Lap = time.Since(x.Start)
+	x.Spend(request.Authentication, x.Lap-begin)
 	t.meters.access.Authentication(how, u.Name, begin, x.Lap)
 	return u, ok, err
 }
@@ -373,7 +375,9 @@ func (t timedAuthorizer) Authorize(ctx context.Context, a authz.Attributes) (aut
 	case d == authz.NoOpinion:
 		how = apiserver.NoOpinion
 	}
-	t.meters.access.Authorization(how, time.Since(x.Start)-begin)
+	took := time.Since(x.Start) - begin
+	x.Spend(request.Authorization, took)
+	t.meters.access.Authorization(how, took)
 	return d, reason, err
 }
 

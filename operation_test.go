@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -324,6 +325,36 @@ func TestLIM_11_SomeHTTP2ClientsAreAskedToConnectAnew(t *testing.T) {
 	require.Len(t, plain.seen, 1, "HTTP/1 connections are kept")
 	r.stop()
 	require.NoError(t, <-r.done)
+}
+
+// H1: an HTTP/2 client is told how many requests it may have open.
+func TestH1_StreamsOfAConnectionAreBounded(t *testing.T) {
+	for _, bad := range []int{-1, 10_001} {
+		_, err := kindwright.New(memory.New(), kindwright.HTTP{MaxStreams: bad})
+		require.ErrorContains(t, err, "HTTP.MaxStreams")
+	}
+	for most, want := range map[int]uint32{0: 250, 7: 7} {
+		r := startRun(t, []kindwright.Option{kindwright.HTTP{MaxStreams: most}}, kindwright.Listen("127.0.0.1:0"))
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(t.Context(), "tcp", r.addr)
+		require.NoError(t, err)
+		_, err = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		require.NoError(t, err)
+		frame := make([]byte, 9) // length in three bytes, type, flags, stream
+		_, err = io.ReadFull(conn, frame)
+		require.NoError(t, err)
+		require.Equal(t, byte(4), frame[3], "SETTINGS comes first")
+		settings := make([]byte, int(frame[1])<<8|int(frame[2]))
+		_, err = io.ReadFull(conn, settings)
+		require.NoError(t, err)
+		told := map[uint16]uint32{}
+		for ; len(settings) >= 6; settings = settings[6:] {
+			told[binary.BigEndian.Uint16(settings)] = binary.BigEndian.Uint32(settings[2:])
+		}
+		require.Equal(t, want, told[3], "SETTINGS_MAX_CONCURRENT_STREAMS")
+		require.NoError(t, conn.Close())
+		r.stop()
+		require.NoError(t, <-r.done)
+	}
 }
 
 func TestS1_LimitsAreNotNegative(t *testing.T) {

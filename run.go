@@ -1,6 +1,7 @@
 package kindwright
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -323,7 +324,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 		ConnContext:                  s.load.open,
 		ConnState:                    s.load.changed,
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: maxStreams,
+			MaxConcurrentStreams: cmp.Or(s.cfg.http.MaxStreams, maxStreams),
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingTimeout,
 			WriteByteTimeout:     writeByteAfter,

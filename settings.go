@@ -105,6 +105,10 @@ type HTTP struct {
 	// Source: OPS-03.
 	RetryAfterShutdown bool
 
+	// MaxStreams bounds the requests that one HTTP/2 connection may have open at a time. Default 250.
+	// Source: security vector H1.
+	MaxStreams int
+
 	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to connect
 	// anew, so that clients spread over the servers behind a load balancer. Requests in flight
 	// finish. From 0, the default, to 0.02; 0.001 is a good start.
@@ -121,7 +125,7 @@ func (h HTTP) apply(c *config) error {
 	h.PathPrefix = strings.TrimSuffix(h.PathPrefix, "/")
 	merge(&c.http, h)
 	return errors.Join(
-		checkPrefix(h.PathPrefix), checkGoaway(h.GoawayChance), checkStrictTransport(h.StrictTransport),
+		checkPrefix(h.PathPrefix), checkGoaway(h.GoawayChance), checkStreams(h.MaxStreams), checkStrictTransport(h.StrictTransport),
 		notNegative("HTTP.RequestTimeout", h.RequestTimeout),
 		notNegative("HTTP.ShutdownDelay", h.ShutdownDelay), notNegative("HTTP.LivezGrace", h.LivezGrace),
 		notNilInside("HTTP.Fallback", h.Fallback))
@@ -135,6 +139,17 @@ func checkGoaway(chance float64) error {
 		return nil
 	}
 	return fmt.Errorf("HTTP.GoawayChance: %v must be from 0 to %v", chance, maxGoaway)
+}
+
+// mostStreams is the largest number of requests at a time that a connection may be allowed: each has memory
+// of its own before it is known who sends it.
+const mostStreams = 10_000
+
+func checkStreams(n int) error {
+	if n >= 0 && n <= mostStreams {
+		return nil
+	}
+	return fmt.Errorf("HTTP.MaxStreams: %d must be from 0 to %d", n, mostStreams)
 }
 
 func checkStrictTransport(directives []string) error {

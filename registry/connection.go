@@ -16,6 +16,7 @@ type Connection[T, O any] struct {
 
 	Paths     bool // URLs may go on below the subresource
 	Transport any  // what is checked before anything else is done, by whoever serves the connection
+	Requires  []string
 	Handler   func(call *Call[T], options *O) any
 }
 
@@ -34,7 +35,7 @@ func (c Connection[T, O]) Describe(of *Resource, _ Env) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	h := &Handler{Options: options, Paths: c.Paths, Transport: c.Transport, Connect: func(in *Call[Tree], sent Tree) (any, error) {
+	h := &Handler{Options: options, Paths: c.Paths, Transport: c.Transport, Requires: c.Requires, Connect: func(in *Call[Tree], sent Tree) (any, error) {
 		call, o, err := callWith[T, O](in, sent)
 		if err != nil {
 			return nil, err

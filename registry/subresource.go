@@ -80,6 +80,9 @@ type Handler struct {
 	Connect   func(call *Call[Tree], options Tree) (any, error)
 	Transport any
 	Paths     bool // URLs may go on below the subresource
+
+	// Requires are verbs that the caller of Connect needs on the subresource, beside that of the method.
+	Requires []string
 }
 
 // Describe returns the subresource itself.

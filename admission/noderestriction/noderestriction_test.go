@@ -92,6 +92,12 @@ func (w write) request(u authn.User) *admission.Request {
 			"csidrivers /e":                 `{"spec":{"tokenRequests":[{"audience":"disk"}]}}`,
 			"persistentvolumeclaims a/data": `{"spec":{"volumeName":"pv"}}`,
 			"persistentvolumes /pv":         `{"spec":{"csi":{"driver":"e"}}}`,
+
+			"persistentvolumeclaims a/mine-e": `{"spec":{"volumeName":"old"}}`,
+			"persistentvolumes /old":          `{"spec":{"azureFile":{"secretName":"s"}}}`,
+			"csidrivers /file.csi.azure.com":  `{"spec":{"tokenRequests":[{"audience":"share"}]}}`,
+			"pods a/lost":                     `{"metadata":{"name":"lost","uid":"p3"},"spec":{"nodeName":"n1","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"none"}}]}}`,
+			"pods a/lose":                     `{"metadata":{"name":"lose","uid":"p4"},"spec":{"nodeName":"n1","volumes":[{"name":"v","persistentVolumeClaim":{"claimName":"none"}},{"name":"w","csi":{"driver":"none"}},{"name":"c","csi":{"driver":"d"}}]}}`,
 		}},
 	}
 	if len(of) > 2 {
@@ -248,12 +254,19 @@ func TestNODEAZ_01_ANodeAsksForTokensOfItsPods(t *testing.T) {
 		return `{"spec":{"boundObjectRef":` + bound + `,"audiences":[` + audiences + `]}}`
 	}
 	const mine = `{"apiVersion":"v1","kind":"Pod","name":"mine","uid":"p1"}`
+	pod := func(name, uid string) string {
+		return `{"apiVersion":"v1","kind":"Pod","name":"` + name + `","uid":"` + uid + `"}`
+	}
 	token := func(body, why string) write { return write{"CREATE", "/serviceaccounts/token", "acc", "", body, why} }
 	run(t, []write{
 		token(ask(mine, `"bank"`), ""),
 		token(ask(mine, `"vault"`), ""), // of the driver of a volume
 		token(ask(mine, `"disk"`), ""),  // of the driver of a claim's volume
 		token(ask(mine, `"granted"`), ""),
+		token(ask(mine, `"share"`), ""), // of the driver that serves an old kind of volume
+		token(ask(pod("lost", "p3"), `"granted"`), `error validating audience "granted": persistentvolumeclaim "none" not found`),
+		token(ask(pod("lose", "p4"), `"granted"`), `error validating audience "granted": [persistentvolumeclaim "none" not found, csidriver.storage.k8s.io "none" not found]`),
+		token(ask(pod("lose", "p4"), `"vault"`), ""),
 		token(ask(mine, `"other"`), "not found in pod spec volume"),
 		token(ask(mine, ""), "not found in pod spec volume"),
 		token(ask(mine, `"bank","vault"`), "0 or 1 audiences"),

@@ -2,11 +2,13 @@ package noderestriction
 
 import (
 	"context"
+	"strings"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
 )
 
 // checkToken lets a node ask for tokens of accounts that are bound to a pod on it.
@@ -46,10 +48,23 @@ func (q asked) checkAudience(ctx context.Context, pod map[string]any) error {
 	default:
 		return q.forbid("node may only request 0 or 1 audiences")
 	}
+	var problems []string
 	for _, v := range tree.List(pod, "spec", "volumes") {
-		if volume, ok := v.(map[string]any); ok && q.volumeHas(ctx, pod, volume, audience) {
+		volume, _ := v.(map[string]any)
+		has, err := q.volumeHas(ctx, pod, volume, audience)
+		if has {
 			return nil
 		}
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	switch len(problems) {
+	case 0:
+	case 1:
+		return q.forbid("error validating audience %q: %s", audience, problems[0])
+	default:
+		return q.forbid("error validating audience %q: [%s]", audience, strings.Join(problems, ", "))
 	}
 	ok := false
 	if q.Server != nil {
@@ -65,46 +80,82 @@ func (q asked) checkAudience(ctx context.Context, pod map[string]any) error {
 	return nil
 }
 
+// migrated are the CSI drivers that serve volumes of the kinds that Kubernetes had drivers of its own for.
+func migrated() map[string]string {
+	return map[string]string{
+		"awsElasticBlockStore": "ebs.csi.aws.com", "azureDisk": "disk.csi.azure.com", "azureFile": "file.csi.azure.com",
+		"cinder": "cinder.csi.openstack.org", "gcePersistentDisk": "pd.csi.storage.gke.io",
+		"portworxVolume": "pxd.portworx.com", "vsphereVolume": "csi.vsphere.vmware.com",
+	}
+}
+
+// driverNamed returns the CSI driver that a volume names, "" if it has none.
+func driverNamed(source map[string]any) string {
+	if driver := tree.Text(source, "csi", "driver"); driver != "" {
+		return driver
+	}
+	for field, driver := range migrated() {
+		if source[field] != nil {
+			return driver
+		}
+	}
+	return ""
+}
+
 // volumeHas reports whether a volume of the pod needs tokens for an audience: it is a projected
-// token, or its driver asks for such tokens.
-func (q asked) volumeHas(ctx context.Context, pod, volume map[string]any, audience string) bool {
+// token, or its driver asks for such tokens. An error says what is missing on the way to the driver.
+func (q asked) volumeHas(ctx context.Context, pod, volume map[string]any, audience string) (bool, error) {
 	for _, s := range tree.List(volume, "projected", "sources") {
 		source, _ := s.(map[string]any)
 		if token := tree.Map(source, "serviceAccountToken"); token != nil && tree.Text(token, "audience") == audience {
-			return true
+			return true, nil
 		}
 	}
-	driver := tree.Text(volume, "csi", "driver")
-	if claim := tree.Text(volume, "persistentVolumeClaim", "claimName"); claim != "" {
-		driver = q.driverOf(ctx, claim)
-	} else if tree.At(volume, "ephemeral", "volumeClaimTemplate") != nil {
-		driver = q.driverOf(ctx, tree.Text(pod, "metadata", "name")+"-"+tree.Text(volume, "name"))
+	driver, err := driverNamed(volume), error(nil)
+	if tree.At(volume, "ephemeral", "volumeClaimTemplate") != nil {
+		driver, err = q.driverOf(ctx, tree.Text(pod, "metadata", "name")+"-"+tree.Text(volume, "name"))
+	} else if claim := tree.Text(volume, "persistentVolumeClaim", "claimName"); claim != "" {
+		driver, err = q.driverOf(ctx, claim)
 	}
-	if driver == "" {
-		return false
+	if driver == "" || err != nil {
+		return false, err
 	}
 	of := meta.GroupVersionResource{Group: "storage." + q.domain, Version: "v1", Resource: "csidrivers"}
-	object, err := q.get(ctx, of, "", driver)
+	object, err := q.find(ctx, of, "csidriver", "", driver)
 	if err != nil {
-		return false
+		return false, err
 	}
 	for _, r := range tree.List(object, "spec", "tokenRequests") {
 		if request, ok := r.(map[string]any); ok && tree.Text(request, "audience") == audience {
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // driverOf returns the CSI driver of a claim's volume, "" if it has none.
-func (q asked) driverOf(ctx context.Context, claim string) string {
-	c, err := q.get(ctx, core("persistentvolumeclaims"), q.Namespace, claim)
+func (q asked) driverOf(ctx context.Context, claim string) (string, error) {
+	c, err := q.find(ctx, core("persistentvolumeclaims"), "persistentvolumeclaim", q.Namespace, claim)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	v, err := q.get(ctx, core("persistentvolumes"), "", tree.Text(c, "spec", "volumeName"))
+	v, err := q.find(ctx, core("persistentvolumes"), "persistentvolume", "", tree.Text(c, "spec", "volumeName"))
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return tree.Text(v, "spec", "csi", "driver")
+	return driverNamed(tree.Map(v, "spec")), nil
+}
+
+// find reads an object that another one names. Its absence is told as Kubernetes tells it here, with the
+// resource in the singular.
+func (q asked) find(ctx context.Context, of meta.GroupVersionResource, singular, namespace, name string) (map[string]any, error) {
+	absent := status.NotFound(meta.GroupResource{Group: of.Group, Resource: singular}, name)
+	if name == "" {
+		return nil, absent
+	}
+	object, err := q.get(ctx, of, namespace, name)
+	if status.IsNotFound(err) {
+		return nil, absent
+	}
+	return object, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -83,8 +84,8 @@ func subset(some, all []string) bool {
 // bind adds the claims about the object that a token is bound to.
 func (p *private) bind(ctx context.Context, account Account, ref BoundObjectReference, get Get) error {
 	kind := ref.Kind
-	if ref.APIVersion != "v1" {
-		kind = ""
+	if strings.Contains(ref.APIVersion, "/") {
+		kind = "" // of another group; the version does not matter, as in Kubernetes
 	}
 	id := &objectID{Name: ref.Name}
 	var e *watch.Entry
@@ -102,7 +103,11 @@ func (p *private) bind(ctx context.Context, account Account, ref BoundObjectRefe
 		p.Node = id
 		e, err = get(ctx, nodes, "", ref.Name)
 	default:
-		return status.BadRequest("cannot bind token to object of type %s, Kind=%s", ref.APIVersion, ref.Kind)
+		group, version, ok := strings.Cut(ref.APIVersion, "/")
+		if !ok {
+			group, version = "", ref.APIVersion
+		}
+		return status.BadRequest("cannot bind token to object of type %s/%s, Kind=%s", group, version, ref.Kind)
 	}
 	if err != nil {
 		return err

@@ -237,11 +237,11 @@ func TestSAT_03_WhatIsNotBound(t *testing.T) {
 	_, err := w.issue(bound("Pod", "p", ""))
 	require.ErrorContains(t, err, `cannot bind token for serviceaccount "robot" to pod running with different serviceaccount name.`)
 	_, err = w.issue(bound("ConfigMap", "p", ""))
-	require.ErrorContains(t, err, "cannot bind token to object of type v1, Kind=ConfigMap")
+	require.ErrorContains(t, err, "cannot bind token to object of type /v1, Kind=ConfigMap")
 	asked := bound("Pod", "p", "")
-	asked.Spec.BoundObjectRef.APIVersion = "v2"
+	asked.Spec.BoundObjectRef.APIVersion = "v2/v1"
 	_, err = w.issue(asked)
-	require.ErrorContains(t, err, "cannot bind token to object of type v2, Kind=Pod")
+	require.ErrorContains(t, err, "cannot bind token to object of type v2/v1, Kind=Pod")
 	_, err = w.issue(serviceaccount.TokenRequest{ObjectMeta: meta.ObjectMeta{UID: "old"}})
 	require.ErrorContains(t, err, "the UID in the token request (old) does not match the UID of the service account (u1)")
 }

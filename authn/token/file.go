@@ -63,8 +63,11 @@ func WithReloadError(failed func(error)) Option { return func(r *reading) { r.fa
 // to the user of the process or to root. Open takes the permissions of users outside of its group
 // away.
 //
-// It reads the file again when it changes: a token that is taken out is unknown at most a second
-// later. While the file is damaged or gone, its last good state counts.
+// It reads the file again when it changes. [File.Authenticate] looks at it once a second, so a token
+// that is taken out is unknown to requests that begin more than a second later. A file that is written
+// in place is read once it has rested for a tenth of a second, because it may be half of what it is
+// going to be; one that replaces the file at path is read as it is. Requests that come while another
+// one reads do not wait for it. While the file is damaged or gone, its last good state counts.
 func Open(path string, opts ...Option) (*File, error) {
 	how := reading{failed: func(error) {}}
 	for _, o := range opts {

@@ -141,12 +141,17 @@ func (w *Webhook) Authenticate(r *http.Request) (authn.User, bool, error) {
 	return v.user, v.ok, v.err
 }
 
-// digest identifies a token and what it must be for, without telling what it is.
+// digest identifies a token and what it must be for, without telling what it is. It makes no copy of
+// the token: anybody can send a long one.
 func (w *Webhook) digest(token string, audiences []string) (out digest) {
-	h := hmac.New(sha256.New, w.key[:])
+	h, room := hmac.New(sha256.New, w.key[:]), make([]byte, 1<<10)
 	for _, text := range append([]string{token}, audiences...) {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
-		h.Write([]byte(text))
+		for text != "" {
+			n := copy(room, text)
+			h.Write(room[:n])
+			text = text[n:]
+		}
 	}
 	h.Sum(out[:0])
 	return out

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -331,4 +332,22 @@ func TestOptionsAreChecked(t *testing.T) {
 		_, err := webhook.New(webhook.Connection{URL: c.url}, c.o)
 		require.ErrorContains(t, err, want)
 	}
+}
+
+// A token whose answer is remembered is not copied: anybody can send long ones.
+func TestAUTHN_11_ALookUpCopiesNoToken(t *testing.T) {
+	w := says(`{"authenticated":false}`).webhook(t, webhook.Options{CacheTTL: time.Hour})
+	r := request(t.Context(), strings.Repeat("a", authn.MaxTokenBytes))
+	const times = 100
+	var before, after runtime.MemStats
+	for i := range times + 1 {
+		if i == 1 { // the first one has asked
+			runtime.ReadMemStats(&before)
+		}
+		_, ok, err := w.Authenticate(r)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/times, uint64(8<<10))
 }

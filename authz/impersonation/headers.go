@@ -68,9 +68,11 @@ func Read(h http.Header) (wanted authn.User, ok bool, err error) {
 		}
 		switch key, extra := strings.CutPrefix(part, "Extra-"); {
 		case part == "User":
-			named := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == "" })
-			wanted.Name = strings.Join(named, "")
-			users += len(named)
+			// Several lines are an error even if all but one are empty: somebody between may go by another
+			// one than we do.
+			if wanted.Name = strings.Join(values, ""); wanted.Name != "" {
+				users += len(values)
+			}
 		case part == "Uid":
 			wanted.UID = strings.Join(values, "")
 			uids += len(values)

@@ -96,6 +96,8 @@ func TestIMP_03_S18_ImpersonationThatMakesNoSenseIs400(t *testing.T) {
 	for _, pairs := range [][]string{
 		{"Impersonate-User", ""},
 		{"Impersonate-User", "a", "Impersonate-User", "b"},
+		{"Impersonate-User", "", "Impersonate-User", "b"},
+		{"Impersonate-User", "b", "Impersonate-User", ""},
 		{"Impersonate-User", "a", "Impersonate-Uid", "1", "Impersonate-Uid", "2"},
 		{"Impersonate-User", "a", "Impersonate-Group", ""},
 		{"Impersonate-User", "a\u202eb"},

@@ -26,7 +26,7 @@ type Rules struct {
 	Group string
 
 	// Told, if not nil, is told how each attempt and each question to the authorizer ended.
-	Told func(Outcome)
+	Told func(context.Context, Outcome)
 }
 
 // Outcome is how an attempt to act as somebody ended, or a question to the authorizer that was a part
@@ -51,9 +51,9 @@ func Modes() []string {
 }
 
 // tell tells how something ended that began at a time.
-func (r *Rules) tell(question bool, mode string, err error, began time.Time) {
+func (r *Rules) tell(ctx context.Context, question bool, mode string, err error, began time.Time) {
 	if r.Told != nil {
-		r.Told(Outcome{Question: question, Mode: cmp.Or(mode, plainMode), Allowed: err == nil, Took: time.Since(began)})
+		r.Told(ctx, Outcome{Question: question, Mode: cmp.Or(mode, plainMode), Allowed: err == nil, Took: time.Since(began)})
 	}
 }
 
@@ -127,7 +127,7 @@ func (r Rules) As(ctx context.Context, sender, wanted authn.User, request authz.
 		}
 		user, err := q.ask(wanted, request)
 		if err == nil {
-			r.tell(false, m.name, nil, began)
+			r.tell(ctx, false, m.name, nil, began)
 			id := Identity{User: user, Sender: sender, Wanted: wanted}
 			if m.name != "" {
 				id.Constraint = q.verb
@@ -138,7 +138,7 @@ func (r Rules) As(ctx context.Context, sender, wanted authn.User, request authz.
 			first, explains = err, m.name
 		}
 	}
-	r.tell(false, explains, first, began)
+	r.tell(ctx, false, explains, first, began)
 	return Identity{}, first
 }
 
@@ -277,7 +277,7 @@ func (q *questions) may(a authz.Attributes) error {
 	a.User = q.sender
 	began := time.Now()
 	err := authz.Require(q.ctx, q.rules.Authorizer, a)
-	q.rules.tell(true, q.mode, err, began)
+	q.rules.tell(q.ctx, true, q.mode, err, began)
 	return err
 }
 

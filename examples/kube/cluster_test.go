@@ -363,6 +363,11 @@ func TestTokensAreBoundToObjects(t *testing.T) {
 	bound(409, `{"apiVersion":"v1","kind":"Pod","name":"own","uid":"earlier"}`)
 	bound(400, `{"apiVersion":"v1","kind":"Pod","name":"other"}`)
 	bound(400, `{"apiVersion":"v1","kind":"ConfigMap","name":"c"}`)
+	bound(400, `{"apiVersion":"apps/v1","kind":"Pod","name":"own"}`)
+	bound(201, `{"kind":"Pod","name":"own"}`)
+	for _, kind := range []string{"Pod", "Secret", "Node"} {
+		require.Equal(t, "Name parameter required.", bound(400, `{"apiVersion":"v1","kind":"`+kind+`"}`)["message"])
+	}
 
 	long := s.must(t, 201, "POST", token, `{"spec":{"expirationSeconds":86400}}`)
 	require.EqualValues(t, 3600, at(long, "spec", "expirationSeconds"), "it is shortened")

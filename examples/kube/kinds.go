@@ -56,6 +56,10 @@ type Options struct {
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
 
+	// WebSocketsReadAlone lets WebSocket clients run commands in pods, attach to them and forward their
+	// ports with the verb get alone, as before Kubernetes 1.35. By default they need create as well.
+	WebSocketsReadAlone bool
+
 	// AggregateRoles has the server write the rules of roles with an aggregationRule, as
 	// kube-controller-manager does.
 	AggregateRoles bool

@@ -17,6 +17,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// startsInPod are the verbs for connections that start something in a pod. A WebSocket client sends GET.
+func startsInPod(c *cluster) []string {
+	if c.WebSocketsReadAlone {
+		return nil
+	}
+	return []string{"create"}
+}
+
 // podEndpoints are the subresources of pods beside status.
 func podEndpoints(c *cluster) []registry.Endpoint {
 	return []registry.Endpoint{
@@ -34,15 +42,15 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 		c.eviction(),
 		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
 		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{
-			Name:  "exec",
+			Name: "exec", Requires: startsInPod(c),
 			Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container }),
 		},
 		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{
-			Name:  "attach",
+			Name: "attach", Requires: startsInPod(c),
 			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container }),
 		},
 		connect.Endpoint[corev1.Pod, portOptions]{
-			Name: "portforward", Kind: coreKind("PodPortForwardOptions"),
+			Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Requires: startsInPod(c),
 			Serve: refuse[portOptions]("a port of", nil),
 		},
 		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{

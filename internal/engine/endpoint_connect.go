@@ -61,6 +61,19 @@ func (c *connecting) admission() *admission.Request {
 	})
 }
 
+// checkRequired comes first: whether an object is there is not for everybody.
+func checkRequired(ctx context.Context, c *connecting) error {
+	for _, verb := range c.handler.Requires {
+		if verb == c.verb {
+			continue // the request itself was authorized
+		}
+		if err := registry.Require(ctx, verb, c.Target); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func readOptions(ctx context.Context, c *connecting) (err error) {
 	c.options, err = c.handler.options.read(c.parameters, c.Target.Name)
 	return err

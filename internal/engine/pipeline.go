@@ -92,6 +92,7 @@ var documentSteps = []step[*write]{
 
 // connectSteps are the steps for the options of a connection.
 var connectSteps = []step[*connecting]{
+	{"required", "the caller has the verbs that the kind requires beside that of the method", checkRequired},
 	{"options", "read from the query, defaulted and validated", readOptions},
 	{"object", "it is there", readConnected},
 	{"mutate", "mutating plugins see the options; what they change is defaulted and validated again", mutateOptions},

@@ -108,9 +108,18 @@ func withPath(err *status.Error, r *Kind) error {
 	return err.WithMessage(err.Error() + ": the kind " + r.Names.Kind + " is " + hint)
 }
 
+// resolveNamed is Resolve for a verb of an object. The name may come from a field of another object, such
+// as a reference, which can be empty: that is no request for the collection.
+func (e *Engine) resolveNamed(verb string, t registry.Target) (*Resolved, error) {
+	if _, ok := e.set.Load().named.get(t.Resource); ok && t.Name == "" {
+		return nil, status.BadRequest("Name parameter required.")
+	}
+	return e.Resolve(verb, t)
+}
+
 // Get is Resolved.Get.
 func (e *Engine) Get(ctx context.Context, t registry.Target, lr registry.ListRequest) (*watch.Entry, error) {
-	at, err := e.Resolve(request.VerbGet, t)
+	at, err := e.resolveNamed(request.VerbGet, t)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +168,7 @@ func (e *Engine) Create(ctx context.Context, t registry.Target, body []byte, o r
 
 // Update is Resolved.Update.
 func (e *Engine) Update(ctx context.Context, t registry.Target, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(request.VerbUpdate, t)
+	at, err := e.resolveNamed(request.VerbUpdate, t)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +177,7 @@ func (e *Engine) Update(ctx context.Context, t registry.Target, body []byte, o r
 
 // Patch is Resolved.Patch.
 func (e *Engine) Patch(ctx context.Context, t registry.Target, p registry.PatchRequest, o registry.WriteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(request.VerbPatch, t)
+	at, err := e.resolveNamed(request.VerbPatch, t)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +186,7 @@ func (e *Engine) Patch(ctx context.Context, t registry.Target, p registry.PatchR
 
 // Delete is Resolved.Delete.
 func (e *Engine) Delete(ctx context.Context, t registry.Target, o registry.DeleteOptions) (*registry.Result, error) {
-	at, err := e.Resolve(request.VerbDelete, t)
+	at, err := e.resolveNamed(request.VerbDelete, t)
 	if err != nil {
 		return nil, err
 	}

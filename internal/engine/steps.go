@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -375,7 +377,9 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 		}
 		ops = append(ops, more...)
 	}
+	began := time.Now()
 	rev, err := e.cfg.Store.Commit(ctx, ops)
+	request.ExchangeFrom(ctx).Spend(request.Storing, time.Since(began))
 	if err != nil {
 		return 0, err
 	}

@@ -61,6 +61,7 @@ func Example_lists() {
 	//   validate       schema and the rules of the document
 	//   admit          validating plugins see exactly what will be acted upon
 	// connections
+	//   required       the caller has the verbs that the kind requires beside that of the method
 	//   options        read from the query, defaulted and validated
 	//   object         it is there
 	//   mutate         mutating plugins see the options; what they change is defaulted and validated again

@@ -136,6 +136,28 @@ func TestJ3_ATokenDoesNotBringItsKey(t *testing.T) {
 	}
 }
 
+// RFC 8725, section 3.11: other documents of the issuer are signed with the same key.
+func TestJ1_OtherSignedDocumentsAreNoTokens(t *testing.T) {
+	key := issuer.RSA(t, "r")
+	set := keys(t, key)
+	sign := func(typ any) string { return key.Sign(map[string]any{"alg": "RS256", "typ": typ}, map[string]any{}) }
+	for _, of := range []string{"JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "APPLICATION/JWT", ""} {
+		_, err := jws.Verify(sign(of), set, both)
+		require.NoError(t, err, of)
+	}
+	for _, of := range []string{
+		"logout+jwt", "secevent+jwt", "dpop+jwt", "oauth-authz-req+jwt", "token-introspection+jwt", "entity-statement+jwt", "wallet+jwt",
+		"JOSE", "JOSE+JSON", "JWE", "application/", "application/logout+jwt", " JWT", "JWT ", "JWT,at+jwt", "at+jwt+x",
+	} {
+		_, err := jws.Verify(sign(of), set, both)
+		require.ErrorIs(t, err, jws.ErrType, of)
+	}
+	for _, of := range []any{1, []string{"JWT"}, map[string]any{}, true} {
+		_, err := jws.Verify(sign(of), set, both)
+		require.ErrorIs(t, err, jws.ErrMalformed, "%v", of)
+	}
+}
+
 func TestParseKeysLeavesOutWhatCannotVerify(t *testing.T) {
 	good := &issuer.Issuer{}
 	good.Publish(issuer.ECDSA(t, "good"))

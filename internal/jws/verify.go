@@ -36,14 +36,16 @@ var hashes = map[string]crypto.Hash{"256": crypto.SHA256, "384": crypto.SHA384, 
 var (
 	ErrMalformed = errors.New("not a signed token in compact form")
 	ErrAlgorithm = errors.New("signed with an algorithm that is not accepted")
+	ErrType      = errors.New("a signed document of another type than a token")
 	ErrUnknown   = errors.New("signed with a key that is not known")
 	ErrSignature = errors.New("the signature is not that of the key")
 )
 
-// Verify returns the payload of a token that one of the keys has signed with one of the algorithms.
+// Verify returns the payload of a token that one of the keys has signed with one of the algorithms. A
+// document whose header says that it is something else than a token is not one, whoever signed it.
 // Until the signature has been verified, it copies no more of the token than its header and its
 // signature, which are short.
-// Source: security vectors J1 to J3, J7, J8.
+// Source: security vectors J1 to J3, J7, J8; RFC 8725 section 3.11.
 func Verify(token string, keys *Keys, algorithms []string) ([]byte, error) {
 	header, err := readHeader(token)
 	if err != nil {
@@ -51,6 +53,9 @@ func Verify(token string, keys *Keys, algorithms []string) ([]byte, error) {
 	}
 	if !slices.Contains(algorithms, header.Algorithm) {
 		return nil, ErrAlgorithm
+	}
+	if !header.isToken() {
+		return nil, ErrType
 	}
 	end := strings.LastIndexByte(token, '.')
 	signature, err := encoding.DecodeString(token[end+1:])
@@ -121,7 +126,21 @@ func (k Key) verifies(algorithm string, hash crypto.Hash, sum, signature []byte)
 type header struct {
 	Algorithm string   `json:"alg"`
 	KeyID     string   `json:"kid"`
+	Type      string   `json:"typ"`
 	Critical  []string `json:"crit"`
+}
+
+// isToken reports whether the type is that of a token that says who somebody is: an ID token, the token
+// of a service account, or an access token of RFC 9068, or if there is no type at all. Providers sign
+// other documents with the same key, for the same audience and about the same user: the order to end a
+// session, a notice of an event, the proof that somebody has a key.
+func (h *header) isToken() bool {
+	const media = "application/" // may be left out, and any case will do
+	of := h.Type
+	if len(of) >= len(media) && strings.EqualFold(of[:len(media)], media) {
+		of = of[len(media):]
+	}
+	return h.Type == "" || strings.EqualFold(of, "JWT") || strings.EqualFold(of, "at+jwt")
 }
 
 // readHeader reads the header before the token is parsed, so that parsing costs little.

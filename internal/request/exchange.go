@@ -107,6 +107,7 @@ type Exchange struct {
 
 	annotations annotations
 	side        sideDecisions
+	latencies   latencies
 }
 
 // Decision is what the authorizer said, and why. A refusal is Deny, whatever the reason for it.

@@ -31,6 +31,11 @@ type Endpoint[T, O any] struct {
 	// contains a slash is rejected.
 	Paths bool
 
+	// Requires lists verbs that a caller needs on the subresource, whatever the method: "create" for a
+	// connection that starts something. A WebSocket client can only GET, so without it the right to read
+	// is enough for such clients. Default none beside the verb of the method.
+	Requires []string
+
 	// Upgrade rejects requests that do not ask for another protocol, or cannot, as over HTTP/2 (400).
 	Upgrade bool
 
@@ -64,13 +69,16 @@ func (c Endpoint[T, O]) Describe(of *registry.Resource, env registry.Env) (regis
 		}
 		verbs = append(verbs, verb)
 	}
+	if slices.Contains(c.Requires, "") {
+		return fail("a required verb is empty")
+	}
 	for _, origin := range c.Origins {
 		if origin != "*" && !request.IsOrigin(origin) {
 			return fail("origin %q is not of the form https://host", origin)
 		}
 	}
 	return registry.Connection[T, O]{
-		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Transport: (&policy{upgrade: c.Upgrade, origins: c.Origins}).check,
+		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Requires: c.Requires, Transport: (&policy{upgrade: c.Upgrade, origins: c.Origins}).check,
 		Handler: func(call *registry.Call[T], options *O) any {
 			return func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) }
 		},

@@ -79,9 +79,11 @@ const (
 	gateCBOR     = "CBORServingAndStorage"
 	gateShards   = "ShardedListAndWatch"
 
-	gateFieldSelectors = "CustomResourceFieldSelectors"
-	gateRatcheting     = "CRDValidationRatcheting"
-	gateStaticNames    = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
+	gateFieldSelectors    = "CustomResourceFieldSelectors"
+	gateRatcheting        = "CRDValidationRatcheting"
+	gateCreateByWebSocket = "AuthorizePodWebsocketUpgradeCreatePermission"
+
+	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
 // checkGates reads --feature-gates. Gates that the library knows are for the library. Others of
@@ -92,7 +94,7 @@ func (o *options) checkGates() (problems []error) {
 	for _, f := range feature.Known() {
 		ours[f.Name] = f.Gate
 	}
-	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames}
+	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames, gateCreateByWebSocket}
 	o.features = knownGates(o.minor())
 	for _, text := range o.gates {
 		for part := range strings.SplitSeq(text, ",") {

@@ -236,13 +236,13 @@ func (s *server) warnings(t *testing.T, path, body string) string {
 // Flags whose effect is the library's arrive there: bad values are refused, and what they switch on is
 // served.
 func TestFLAG_05_OPS_03_OPS_05_OPS_06_FlagsOfTheLibrary(t *testing.T) {
-	for _, flag := range []string{"--goaway-chance=0.03", "--cors-allowed-origins=^("} {
+	for _, flag := range []string{"--goaway-chance=0.03", "--http2-max-streams-per-connection=-1", "--cors-allowed-origins=^("} {
 		o, err := parse([]string{flag})
 		require.NoError(t, err)
 		_, err = kindwright.New(memory.New(), o.settings()...)
 		require.Error(t, err, flag)
 	}
-	o, err := parse([]string{"--cors-allowed-origins=//localhost(:|$)", "--goaway-chance=0.02", "--shutdown-send-retry-after", "--profiling=false"})
+	o, err := parse([]string{"--cors-allowed-origins=//localhost(:|$)", "--goaway-chance=0.02", "--http2-max-streams-per-connection=50", "--shutdown-send-retry-after", "--profiling=false"})
 	require.NoError(t, err)
 	require.Empty(t, o.withoutEffect)
 	srv, err := kindwright.New(memory.New(), o.settings()...)

@@ -83,6 +83,7 @@ type options struct {
 	transport        []string
 	origins          []string
 	goawayChance     float64
+	streams          int
 	retryAfter       bool
 	profiling        bool
 	reads, writes    int // in flight
@@ -147,6 +148,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.tlsMinVersion, "tls-min-version", "", "the lowest version of TLS: VersionTLS12 (the default) or VersionTLS13")
 	f.StringSliceVar(&o.cipherSuites, "tls-cipher-suites", nil, "the cipher suites of TLS 1.2, by Go's names (default Go's own)")
 	f.StringSliceVar(&o.origins, "cors-allowed-origins", nil, "regular expressions of the origins whose web pages may use the server")
+	f.IntVar(&o.streams, "http2-max-streams-per-connection", 0, "requests that one HTTP/2 connection may have open at a time, at most 10000; 0 is the default")
 	f.Float64Var(&o.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	f.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "whether requests that come while the server stops are told to retry, on a port that stays open")
 	f.IntVar(&o.reads, "max-requests-inflight", 400, "how many requests that read may be in flight, half of them of one user; 0 is no limit")
@@ -310,7 +312,7 @@ func (o *options) settings() []kindwright.Option {
 		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
 		kindwright.HTTP{
 			RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace,
-			RetryAfterShutdown: o.retryAfter, GoawayChance: o.goawayChance, StrictTransport: o.transport,
+			RetryAfterShutdown: o.retryAfter, GoawayChance: o.goawayChance, MaxStreams: o.streams, StrictTransport: o.transport,
 		},
 		kindwright.Access{Origins: anywhere(o.origins)},
 		kindwright.Debug{Profiles: o.profiling},
