@@ -141,13 +141,13 @@ func TestJ1_OtherSignedDocumentsAreNoTokens(t *testing.T) {
 	key := issuer.RSA(t, "r")
 	set := keys(t, key)
 	sign := func(typ any) string { return key.Sign(map[string]any{"alg": "RS256", "typ": typ}, map[string]any{}) }
-	for _, of := range []string{"JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "APPLICATION/JWT", ""} {
+	for _, of := range []string{"JWT", "jwt", "at+jwt", "AT+JWT", "application/at+jwt", "APPLICATION/JWT", "", "JOSE", "ID", "okta-at+jwt+x"} {
 		_, err := jws.Verify(sign(of), set, both)
 		require.NoError(t, err, of)
 	}
 	for _, of := range []string{
 		"logout+jwt", "secevent+jwt", "dpop+jwt", "oauth-authz-req+jwt", "token-introspection+jwt", "entity-statement+jwt", "wallet+jwt",
-		"JOSE", "JOSE+JSON", "JWE", "application/", "application/logout+jwt", " JWT", "JWT ", "JWT,at+jwt", "at+jwt+x",
+		"application/logout+jwt", "application/x-at+jwt", "LOGOUT+JWT", "logout+jwt ", "at+jwt, logout+jwt", "+jwt",
 	} {
 		_, err := jws.Verify(sign(of), set, both)
 		require.ErrorIs(t, err, jws.ErrType, of)

@@ -130,17 +130,14 @@ type header struct {
 	Critical  []string `json:"crit"`
 }
 
-// isToken reports whether the type is that of a token that says who somebody is: an ID token, the token
-// of a service account, or an access token of RFC 9068, or if there is no type at all. Providers sign
+// isToken reports whether the type leaves it open that the document says who somebody is. Providers sign
 // other documents with the same key, for the same audience and about the same user: the order to end a
-// session, a notice of an event, the proof that somebody has a key.
+// session, a notice of an event, the proof that somebody has a key. The types of these have the suffix of
+// RFC 8725. Of the types with it, only that of access tokens (RFC 9068) names a token. Others, such as
+// JWT, JOSE and those that a provider has made up, say nothing.
 func (h *header) isToken() bool {
-	const media = "application/" // may be left out, and any case will do
-	of := h.Type
-	if len(of) >= len(media) && strings.EqualFold(of[:len(media)], media) {
-		of = of[len(media):]
-	}
-	return h.Type == "" || strings.EqualFold(of, "JWT") || strings.EqualFold(of, "at+jwt")
+	of := strings.ToLower(strings.TrimSpace(h.Type))
+	return !strings.HasSuffix(of, "+jwt") || strings.TrimPrefix(of, "application/") == "at+jwt"
 }
 
 // readHeader reads the header before the token is parsed, so that parsing costs little.
