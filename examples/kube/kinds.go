@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	podsecurity "k8s.io/pod-security-admission/admission/api"
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/kindwright/kindwright/admission"
@@ -38,6 +39,10 @@ type Options struct {
 	// Without names admission plugins of kube-apiserver to disable. [Plugins] lists those that are
 	// enabled otherwise.
 	Without []string
+
+	// PodSecurity says which Pod Security Standards count in namespaces without labels, and who is exempt
+	// from them. The default is that of Kubernetes: everything is allowed there, and nobody is exempt.
+	PodSecurity *podsecurity.PodSecurityConfiguration
 
 	// Unprivileged rejects privileged containers.
 	Unprivileged bool
@@ -151,7 +156,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 			later = append(later, b.Hooks...)
 		}
 	}
-	security, err := newPodSecurity(d.pods)
+	security, err := newPodSecurity(c.PodSecurity, d.pods)
 	if err != nil {
 		return out, err
 	}

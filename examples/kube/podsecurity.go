@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	config "k8s.io/pod-security-admission/admission/api"
 	"k8s.io/pod-security-admission/api"
 	standards "k8s.io/pod-security-admission/policy"
 
@@ -34,21 +35,26 @@ func templatePaths() map[string][]string {
 // podSecurity is the admission plugin PodSecurity: the labels of a namespace say which of the Pod
 // Security Standards its pods must keep (enforce), and by which of them a pod causes a warning (warn)
 // or a note in the audit log (audit). Templates of pods are never refused, for their pods will be.
-// The standards are those of k8s.io/pod-security-admission. Without labels everything is allowed.
+// The standards are those of k8s.io/pod-security-admission. Without labels the defaults of a configuration
+// count, which allow everything unless they say something else.
 type podSecurity struct {
 	evaluator standards.Evaluator
 	defaults  api.Policy
+	exempt    config.PodSecurityExemptions
 	paths     map[string][]string
 	stats     *podSecurityStats
 }
 
-func newPodSecurity(stats *podSecurityStats) (*podSecurity, error) {
+func newPodSecurity(given *config.PodSecurityConfiguration, stats *podSecurityStats) (*podSecurity, error) {
+	defaults, exempt, err := podSecurityConfiguration(given)
+	if err != nil {
+		return nil, err
+	}
 	e, err := standards.NewEvaluator(standards.DefaultChecks(), &stats.release)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", podSecurityName, err)
 	}
-	open := api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}
-	return &podSecurity{e, api.Policy{Enforce: open, Audit: open, Warn: open}, templatePaths(), stats}, nil
+	return &podSecurity{e, defaults, exempt, templatePaths(), stats}, nil
 }
 
 func (p *podSecurity) plugin() admission.Plugin {
@@ -70,6 +76,9 @@ func (p *podSecurity) plugin() admission.Plugin {
 func (p *podSecurity) validate(ctx context.Context, r *admission.Request) error {
 	if r.Resource.Resource == "namespaces" {
 		return p.namespace(ctx, r)
+	}
+	if p.isExempt(ctx, r) {
+		return nil
 	}
 	isPod := r.Resource.Resource == "pods"
 	ns, err := r.Server.Get(ctx, meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}, "", r.Namespace)
@@ -99,7 +108,7 @@ func (p *podSecurity) validate(ctx context.Context, r *admission.Request) error 
 		return nil
 	}
 	pod, err := p.podOf(r)
-	if err != nil || pod == nil {
+	if err != nil || pod == nil || p.isExemptClass(ctx, r, pod) {
 		return err
 	}
 	return p.check(ctx, r, want, pod, isPod)
@@ -174,7 +183,11 @@ func imagesChange(r *admission.Request) bool {
 // namespace refuses labels that are no policy, and warns of the pods that a stricter one would refuse.
 func (p *podSecurity) namespace(ctx context.Context, r *admission.Request) error {
 	want, wrong := api.PolicyToEvaluate(labelsOf(r.Object), p.defaults)
+	isExempt := slices.Contains(p.exempt.Namespaces, r.Name)
 	if r.Operation == admission.Create {
+		if isExempt && len(wrong) == 0 {
+			p.warnOfExemption(ctx, r, want)
+		}
 		return invalidLabels(r, wrong)
 	}
 	had, before := api.PolicyToEvaluate(labelsOf(r.OldObject), p.defaults)
@@ -183,6 +196,10 @@ func (p *podSecurity) namespace(ctx context.Context, r *admission.Request) error
 	}
 	weaker := want.Enforce.Version == had.Enforce.Version && api.CompareLevels(want.Enforce.Level, had.Enforce.Level) < 1
 	if want.Enforce == had.Enforce || want.Enforce.Level == api.LevelPrivileged || weaker {
+		return nil
+	}
+	if isExempt {
+		p.warnOfExemption(ctx, r, want)
 		return nil
 	}
 	p.warnOfPods(ctx, r, want.Enforce)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	podsecurity "k8s.io/pod-security-admission/admission/api"
 )
 
 const (
@@ -54,19 +55,50 @@ func TestPodSecurityIsCounted(t *testing.T) {
 	labelled(t, s, "soft", `"pod-security.kubernetes.io/warn":"baseline","pod-security.kubernetes.io/warn-version":"v1.99"`)
 	warnings(t, s, 201, "POST", "/api/v1/namespaces/soft/pods", networkPod)
 	warnings(t, s, 201, "POST", "/apis/apps/v1/namespaces/soft/replicasets", networkSet)
-	r, err := http.Get(s.url + "/metrics")
-	require.NoError(t, err)
-	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
-	require.NoError(t, err)
+	body := scraped(t, s)
 	const family, of = "pod_security_evaluations_total", `policy_level="%s",policy_version="%s",mode="%s",request_operation="create",resource="%s",subresource=""} 1`
 	for _, line := range []string{
 		`{decision="deny",` + fmt.Sprintf(of, "baseline", "future", "warn", "pod"),
 		`{decision="deny",` + fmt.Sprintf(of, "baseline", "future", "warn", "controller"),
 		`{decision="allow",` + fmt.Sprintf(of, "privileged", "latest", "enforce", "pod"),
 	} {
-		require.Contains(t, string(body), family+line)
+		require.Contains(t, body, family+line)
 	}
+}
+
+func TestPodSecurityAsConfigured(t *testing.T) {
+	const sandboxed = `"spec":{"runtimeClassName":"sandbox","hostNetwork":true,`
+	s := serve(t, Options{PodSecurity: &podsecurity.PodSecurityConfiguration{
+		Defaults: podsecurity.PodSecurityDefaults{
+			Enforce: "baseline", EnforceVersion: "latest", Audit: "privileged", AuditVersion: "latest", Warn: "privileged", WarnVersion: "latest",
+		},
+		Exemptions: podsecurity.PodSecurityExemptions{Namespaces: []string{"free"}, RuntimeClasses: []string{"sandbox"}},
+	}})
+	s.must(t, 201, "POST", "/apis/node.k8s.io/v1/runtimeclasses", `{"metadata":{"name":"sandbox"},"handler":"h"}`)
+	s.must(t, 403, "POST", "/api/v1/namespaces/default/pods", networkPod)
+	s.must(t, 201, "POST", "/api/v1/namespaces/default/pods", strings.Replace(networkPod, `"spec":{"hostNetwork":true,`, sandboxed, 1))
+
+	free := `{"metadata":{"name":"free","labels":{"pod-security.kubernetes.io/enforce":"restricted","pod-security.kubernetes.io/warn":"restricted"}}}`
+	require.Equal(t, []string{`299 - "namespace \"free\" is exempt from Pod Security, and the policy (enforce=restricted:latest, warn=restricted:latest) will be ignored"`},
+		warnings(t, s, 201, "POST", "/api/v1/namespaces", free))
+	require.Empty(t, warnings(t, s, 201, "POST", "/api/v1/namespaces/free/pods", networkPod))
+	require.Contains(t, scraped(t, s), `pod_security_exemptions_total{request_operation="create",resource="pod",subresource=""} 2`)
+	labelled(t, s, "open", `"pod-security.kubernetes.io/enforce":"privileged"`)
+	s.must(t, 201, "POST", "/api/v1/namespaces/open/pods", networkPod)
+
+	_, err := newPodSecurity(&podsecurity.PodSecurityConfiguration{}, &podSecurityStats{release: release()})
+	require.ErrorContains(t, err, "PodSecurity: [defaults.enforce: Invalid value")
+}
+
+// scraped returns the metrics of a server.
+func scraped(t *testing.T, s *target) string {
+	t.Helper()
+	r, err := http.Get(s.url + "/metrics")
+	require.NoError(t, err)
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	require.NoError(t, err)
+	return string(body)
 }
 
 func TestPodSecurityOfUpdates(t *testing.T) {

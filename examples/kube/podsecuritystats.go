@@ -14,8 +14,8 @@ import (
 // podSecurityStats counts what PodSecurity does, under the names of Kubernetes. The labels are of few
 // values: versions above the server's own count as one.
 type podSecurityStats struct {
-	release             api.Version
-	evaluations, errors internal.Counts
+	release                         api.Version
+	evaluations, errors, exemptions internal.Counts
 }
 
 func (s *podSecurityStats) evaluated(allowed bool, by api.LevelVersion, mode string, r *admission.Request) {
@@ -62,11 +62,12 @@ func (s *podSecurityStats) collect(r *internal.Registry) {
 		},
 		{
 			Name: "pod_security_exemptions_total", Type: metrics.Counter, Labels: of,
-			Help: "How many requests were exempt from PodSecurity. Nothing is exempt.",
+			Help: "How many requests were exempt from PodSecurity.",
 		},
 	}, func(b *internal.Batch) {
 		s.errors.Report(b, 0)
 		s.evaluations.Report(b, 1)
+		s.exemptions.Report(b, 2)
 		for _, operation := range []string{"create", "update"} {
 			b.Add(2, 0, operation, "pod", "")
 		}

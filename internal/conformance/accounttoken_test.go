@@ -165,7 +165,7 @@ func TestSAT_01_TokenRequest(t *testing.T) {
 		s.do("POST", path, `{"spec":{"audiences":"api"}}`).is(422)
 		s.do("POST", accountsPath+"/none/token", `{"spec":{}}`).refused(404, "NotFound", `serviceaccounts "none" not found`)
 		s.get(path).refused(405, "MethodNotAllowed", "")
-		s.do("POST", path, `{"spec":{`+boundTo("ConfigMap", "c")+`}}`).refused(400, "BadRequest", "cannot bind token to object of type v1, Kind=ConfigMap")
+		s.do("POST", path, `{"spec":{`+boundTo("ConfigMap", "c")+`}}`).refused(400, "BadRequest", "cannot bind token to object of type /v1, Kind=ConfigMap")
 		for _, kind := range []string{"Pod", "Secret", "Node"} {
 			s.do("POST", path, `{"spec":{`+boundTo(kind, "none")+`}}`).refused(404, "NotFound", `"none" not found`)
 		}

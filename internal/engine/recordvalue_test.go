@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -14,11 +15,14 @@ import (
 // and what was encoded to what is encoded next in the same memory.
 func TestWriteRecord(t *testing.T) {
 	for _, ttl := range []time.Duration{0, time.Hour} {
-		for _, full := range []registry.Tree{nil, {}} {
+		for i, full := range []registry.Tree{nil, {}, nil} {
 			kind := &Kind{Resource: &registry.Resource{}, fingerprint: 7, partial: 8}
 			kind.Writes.TTL, kind.base = ttl, kind
 			make := func(name string) *write {
 				w := &write{intent: &intent{kind: kind}, full: full}
+				if i == 2 { // too large for the memory that is used again
+					w.body = bytes.Repeat([]byte(" "), maxScratch)
+				}
 				w.stored.new = registry.Tree{"metadata": registry.Tree{"name": name, "resourceVersion": "1"}}
 				require.NoError(t, w.encode())
 				return w
@@ -27,6 +31,7 @@ func TestWriteRecord(t *testing.T) {
 			make("b")
 			const want = `{"metadata":{"name":"a"}}`
 			assert.Equal(t, want, string(w.encoded))
+			assert.Less(t, cap(w.value), 4*len(w.value))
 
 			value := w.record()
 			back, err := parseRecord(value)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -179,26 +180,43 @@ func keptTreeOf(entry *watch.Entry, kept *json.Kept) (registry.Tree, error) {
 const someObject = 1536
 
 // encode sets the canonical JSON of what is to be stored. It is made in memory that others have used,
-// and copied once, to where the record has it: a record in its own memory would be a second copy.
+// and copied once, to where the record has it: a record in its own memory would be a second copy. A large
+// object, for which there is no such memory, is made where it stays.
 func (w *write) encode() error {
-	room := scratch.Get().(*[]byte)
-	defer scratch.Put(room)
 	// A large value would have grown step by step to its length.
 	size := max(someObject, len(w.body)+256)
 	if w.entry != nil {
 		size = max(size, w.entry.Length()+256)
 	}
-	object, err := json.AppendStored(slices.Grow((*room)[:0], size), w.stored.new)
+	header := w.kind.base.headerLength()
+	if size > maxScratch {
+		err := w.encodeTo(make([]byte, header, header+size))
+		if len(w.value) < cap(w.value)/2 { // the body had much white space
+			w.value = bytes.Clone(w.value)
+			w.encoded = w.value[header:]
+		}
+		return err
+	}
+	room := scratch.Get().(*[]byte)
+	defer scratch.Put(room)
+	if err := w.encodeTo(slices.Grow((*room)[:0], header+size)[:header]); err != nil {
+		return err
+	}
+	if cap(w.value) <= maxScratch {
+		*room = w.value
+	}
+	w.value = bytes.Clone(w.value)
+	w.encoded = w.value[header:]
+	return nil
+}
+
+// encodeTo appends what is to be stored to the room for the header of its record.
+func (w *write) encodeTo(room []byte) error {
+	value, err := json.AppendStored(room, w.stored.new)
 	if err != nil {
 		return status.Internal(fmt.Errorf("encode an object: %w", err))
 	}
-	if cap(object) <= maxScratch {
-		*room = object
-	}
-	header := w.kind.base.headerLength()
-	w.value = make([]byte, header+len(object))
-	w.encoded = w.value[header:]
-	copy(w.encoded, object)
+	w.value, w.encoded = value, value[len(room):]
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	podsecurity "k8s.io/pod-security-admission/admission/api"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/accessflags"
@@ -56,6 +57,7 @@ type options struct {
 	enabled         []string
 	admissionConfig string
 	manifests       []*manifestFolder
+	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
 
 	requestTimeout        time.Duration
@@ -128,7 +130,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
-	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies")
+	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies, and configures PodSecurity")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
 	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")
@@ -233,7 +235,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkControllers()...)
 	problems = append(problems, o.checkTLS()...)
 	problems = append(problems, o.checkGates()...)
-	problems = append(problems, o.checkStatic()...)
+	problems = append(problems, o.checkAdmissionConfig()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.audit.Check()...)
 	problems = append(problems, o.encryption.Check()...)

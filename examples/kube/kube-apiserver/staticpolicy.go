@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,11 +18,8 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	policies "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/internal/files"
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/pause"
-	"github.com/kindwright/kindwright/internal/tree"
-	"github.com/kindwright/kindwright/internal/yaml"
 	snapshot "github.com/kindwright/kindwright/metrics"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -37,93 +33,6 @@ const (
 	// when they have stayed the same for so long.
 	followEvery = 500 * time.Millisecond
 )
-
-// checkStatic reads --admission-control-config-file: the directories with the manifests of policies. The
-// configurations of other plugins have no effect.
-func (o *options) checkStatic() (problems []error) {
-	if o.admissionConfig == "" {
-		return nil
-	}
-	problem := func(err error) []error { return []error{fmt.Errorf("--admission-control-config-file: %w", err)} }
-	object, err := readConfiguration(o.admissionConfig)
-	if err != nil {
-		return problem(err)
-	}
-	if tree.Text(object, "kind") != "AdmissionConfiguration" {
-		return problem(fmt.Errorf("kind %q: must be AdmissionConfiguration", tree.Text(object, "kind")))
-	}
-	plugins, _ := object["plugins"].([]any)
-	for i, p := range plugins {
-		plugin, _ := p.(map[string]any)
-		if err := o.checkPluginConfiguration(plugin); err != nil {
-			problems = append(problems, problem(fmt.Errorf("plugins[%d]: %w", i, err))...)
-		}
-	}
-	return problems
-}
-
-func (o *options) checkPluginConfiguration(plugin map[string]any) error {
-	name := tree.Text(plugin, "name")
-	if name != policies.Name && name != policies.MutatingName {
-		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
-		return nil
-	}
-	configuration, _ := plugin["configuration"].(map[string]any)
-	if file := tree.Text(plugin, "path"); file != "" && configuration == nil {
-		if !filepath.IsAbs(file) {
-			file = filepath.Join(filepath.Dir(o.admissionConfig), file)
-		}
-		var err error
-		if configuration, err = readConfiguration(file); err != nil {
-			return err
-		}
-	}
-	if configuration == nil {
-		return nil
-	}
-	for field := range configuration {
-		if field != "apiVersion" && field != "kind" && field != "staticManifestsDir" {
-			return fmt.Errorf("%s: unknown field %q", name, field)
-		}
-	}
-	if kind := tree.Text(configuration, "kind"); kind != name+"Configuration" || tree.Text(configuration, "apiVersion") != "apiserver.config.k8s.io/v1" {
-		return fmt.Errorf("%s: must be a %sConfiguration of apiserver.config.k8s.io/v1", name, name)
-	}
-	dir := tree.Text(configuration, "staticManifestsDir")
-	switch info, err := os.Stat(dir); {
-	case dir == "" || slices.Contains(o.disabled, name):
-		return nil
-	case !o.features[gateStaticNames].on:
-		return fmt.Errorf("%s: staticManifestsDir needs the feature gate %s", name, gateStaticNames)
-	case !filepath.IsAbs(dir):
-		return fmt.Errorf("%s: staticManifestsDir %q: must be an absolute path", name, dir)
-	case err != nil:
-		return fmt.Errorf("%s: staticManifestsDir: %w", name, err)
-	case !info.IsDir():
-		return fmt.Errorf("%s: staticManifestsDir %q: must be a directory", name, dir)
-	}
-	o.manifests = append(o.manifests, &manifestFolder{plugin: name, dir: dir})
-	return nil
-}
-
-func readConfiguration(file string) (map[string]any, error) {
-	data, err := files.Read(file)
-	if err != nil {
-		return nil, err
-	}
-	if data, err = yaml.ToJSON(data, 1<<20); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	t, err := json.DecodeTree(data, json.TreeOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	object, ok := t.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("%s: must be an object", file)
-	}
-	return object, nil
-}
 
 // staticPolicies are the policies of directories.
 type staticPolicies struct {

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/pod-security-admission/admission/api/load"
+
+	policies "github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/internal/files"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/internal/yaml"
+)
+
+// podSecurity is the name of the plugin.
+const podSecurity = "PodSecurity"
+
+// checkAdmissionConfig reads --admission-control-config-file: the directories with the manifests of
+// policies, and what PodSecurity asks for. The configurations of other plugins have no effect.
+func (o *options) checkAdmissionConfig() (problems []error) {
+	if o.admissionConfig == "" {
+		return nil
+	}
+	problem := func(err error) []error { return []error{fmt.Errorf("--admission-control-config-file: %w", err)} }
+	object, err := readConfiguration(o.admissionConfig)
+	if err != nil {
+		return problem(err)
+	}
+	if tree.Text(object, "kind") != "AdmissionConfiguration" {
+		return problem(fmt.Errorf("kind %q: must be AdmissionConfiguration", tree.Text(object, "kind")))
+	}
+	plugins, _ := object["plugins"].([]any)
+	for i, p := range plugins {
+		plugin, _ := p.(map[string]any)
+		if err := o.checkPluginConfiguration(plugin); err != nil {
+			problems = append(problems, problem(fmt.Errorf("plugins[%d]: %w", i, err))...)
+		}
+	}
+	return problems
+}
+
+func (o *options) checkPluginConfiguration(plugin map[string]any) error {
+	name := tree.Text(plugin, "name")
+	switch name {
+	case policies.Name, policies.MutatingName, podSecurity:
+	default:
+		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
+		return nil
+	}
+	configuration, _ := plugin["configuration"].(map[string]any)
+	if file := tree.Text(plugin, "path"); file != "" && configuration == nil {
+		if !filepath.IsAbs(file) {
+			file = filepath.Join(filepath.Dir(o.admissionConfig), file)
+		}
+		var err error
+		if configuration, err = readConfiguration(file); err != nil {
+			return err
+		}
+	}
+	switch {
+	case configuration == nil || slices.Contains(o.disabled, name):
+		return nil
+	case name == podSecurity:
+		return o.readPodSecurity(configuration)
+	}
+	return o.readManifestsDir(name, configuration)
+}
+
+// readPodSecurity reads the configuration of PodSecurity. The plugin checks what it says.
+func (o *options) readPodSecurity(configuration map[string]any) error {
+	text, err := json.AppendTree(nil, configuration)
+	if err != nil {
+		return fmt.Errorf("%s: %w", podSecurity, err)
+	}
+	given, err := load.LoadFromData(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", podSecurity, err)
+	}
+	o.podSecurity = given
+	return nil
+}
+
+// readManifestsDir reads the configuration of a plugin of policies.
+func (o *options) readManifestsDir(name string, configuration map[string]any) error {
+	for field := range configuration {
+		if field != "apiVersion" && field != "kind" && field != "staticManifestsDir" {
+			return fmt.Errorf("%s: unknown field %q", name, field)
+		}
+	}
+	if kind := tree.Text(configuration, "kind"); kind != name+"Configuration" || tree.Text(configuration, "apiVersion") != "apiserver.config.k8s.io/v1" {
+		return fmt.Errorf("%s: must be a %sConfiguration of apiserver.config.k8s.io/v1", name, name)
+	}
+	dir := tree.Text(configuration, "staticManifestsDir")
+	switch info, err := os.Stat(dir); {
+	case dir == "":
+		return nil
+	case !o.features[gateStaticNames].on:
+		return fmt.Errorf("%s: staticManifestsDir needs the feature gate %s", name, gateStaticNames)
+	case !filepath.IsAbs(dir):
+		return fmt.Errorf("%s: staticManifestsDir %q: must be an absolute path", name, dir)
+	case err != nil:
+		return fmt.Errorf("%s: staticManifestsDir: %w", name, err)
+	case !info.IsDir():
+		return fmt.Errorf("%s: staticManifestsDir %q: must be a directory", name, dir)
+	}
+	o.manifests = append(o.manifests, &manifestFolder{plugin: name, dir: dir})
+	return nil
+}
+
+func readConfiguration(file string) (map[string]any, error) {
+	data, err := files.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if data, err = yaml.ToJSON(data, 1<<20); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	t, err := json.DecodeTree(data, json.TreeOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	object, ok := t.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: must be an object", file)
+	}
+	return object, nil
+}

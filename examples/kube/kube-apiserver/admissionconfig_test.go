@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// configured returns the arguments of a server with a configuration of admission plugins.
+func configured(t *testing.T, plugins string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "security.yaml"), []byte(`apiVersion: pod-security.admission.config.k8s.io/v1
+kind: PodSecurityConfiguration
+defaults: {enforce: baseline}
+`), 0o600))
+	file := filepath.Join(dir, "admission.yaml")
+	text := "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n" + plugins
+	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+	return []string{"--data-dir=" + t.TempDir(), "--admission-control-config-file=" + file}
+}
+
+const inline = `- name: PodSecurity
+  configuration: {apiVersion: pod-security.admission.config.k8s.io/v1, kind: PodSecurityConfiguration, `
+
+func TestADM_25_PodSecurityIsConfigured(t *testing.T) {
+	const pods = "/api/v1/namespaces/default/pods?dryRun=All"
+	const pod = `{"metadata":{"name":"p"},"spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i"}]}}`
+	for plugins, want := range map[string]int{
+		"- {name: EventRateLimit}\n":                   201,
+		"- {name: PodSecurity, path: security.yaml}\n": 403,
+		inline + "defaults: {enforce: baseline}}\n":    403,
+		inline + "defaults: {warn: baseline}}\n":       201,
+		inline + "defaults: {enforce: baseline}, exemptions: {usernames: [root], namespaces: [default]}}\n": 201,
+	} {
+		s := run(t, configured(t, plugins)...)
+		code, out := s.do(t, "master", "POST", pods, pod)
+		require.Equal(t, want, code, "%s: %v", plugins, out)
+	}
+}
+
+func TestADM_25_BadConfigurationsOfPodSecurity(t *testing.T) {
+	for plugins, want := range map[string]string{
+		inline + "defaults: {enforced: baseline}}\n":            `unknown field "defaults.enforced"`,
+		inline + "exemption: {}}\n":                             `unknown field "exemption"`,
+		"- {name: PodSecurity, path: none.yaml}\n":              "no such file",
+		"- {name: PodSecurity, configuration: {kind: Other}}\n": "PodSecurity: ",
+	} {
+		_, err := parse(configured(t, plugins))
+		require.ErrorContains(t, err, "--admission-control-config-file: plugins[0]: ", plugins)
+		require.ErrorContains(t, err, want, plugins)
+	}
+}
