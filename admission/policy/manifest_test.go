@@ -92,3 +92,41 @@ items:
 	_, err = policy.ReadManifests(fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Pod}]\n")}})
 	require.ErrorContains(t, err, "items[0]: apiVersion")
 }
+
+func TestPOL_01_MutatingManifests(t *testing.T) {
+	m, err := policy.ReadManifests(fstest.MapFS{"a.yaml": {Data: []byte(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: five.static.k8s.io}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints: {resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]}
+  mutations: [{patchType: JSONPatch, jsonPatch: {expression: '[JSONPatch{op: "replace", path: "/spec/replicas", value: 55}]'}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: five.static.k8s.io}
+spec: {policyName: five.static.k8s.io}
+`)}})
+	require.NoError(t, err)
+	s := policy.NewStatics(policy.Options{})
+	plugin := s.Mutating()
+	require.Equal(t, policy.StaticMutatingName, plugin.Name)
+	replicas := func() any {
+		r := deployment()
+		r.Object["apiVersion"], r.Object["kind"], r.Server = "apps/v1", "Deployment", merger{}
+		require.True(t, plugin.Handles(admission.Target{Operation: r.Operation, Resource: r.Resource}))
+		require.False(t, plugin.Handles(admission.Target{Operation: admission.Delete, Resource: r.Resource}))
+		out, err := plugin.Mutator.Mutate(t.Context(), r)
+		require.NoError(t, err)
+		if out == nil {
+			return nil
+		}
+		return out["spec"].(map[string]any)["replicas"]
+	}
+	require.NotEqual(t, int64(55), replicas())
+	require.NoError(t, s.Replace(m))
+	require.Equal(t, int64(55), replicas())
+	require.NoError(t, s.Replace(policy.Manifests{}))
+	require.NotEqual(t, int64(55), replicas())
+}

@@ -140,7 +140,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
-		PodSecurity: o.podSecurity,
+		PodSecurity:         o.podSecurity,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
 	})
 }
