@@ -61,7 +61,7 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		}
 	}
 	switch {
-	case configuration == nil || slices.Contains(o.disabled, name):
+	case configuration == nil:
 		return nil
 	case name == podSecurity:
 		return o.readPodSecurity(configuration)
@@ -95,7 +95,7 @@ func (o *options) readManifestsDir(name string, configuration map[string]any) er
 	}
 	dir := tree.Text(configuration, "staticManifestsDir")
 	switch info, err := os.Stat(dir); {
-	case dir == "":
+	case dir == "" || slices.Contains(o.disabled, name):
 		return nil
 	case !o.features[gateStaticNames].on:
 		return fmt.Errorf("%s: staticManifestsDir needs the feature gate %s", name, gateStaticNames)
