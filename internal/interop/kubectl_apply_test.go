@@ -3,6 +3,7 @@ package interop
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,10 +44,12 @@ func (k *kubectl) version(object string) string {
 	return k.run("get", object, "-o", "jsonpath={.metadata.resourceVersion}")
 }
 
-// owners returns the entries of managedFields, one per line as "manager operation subresource".
+// owners returns the entries of managedFields as sorted lines "manager operation subresource": the
+// server orders them by the second of their latest write.
 func (k *kubectl) owners(object string) string {
 	k.t.Helper()
-	return k.run("get", object, "-o", `jsonpath={range .metadata.managedFields[*]}{.manager} {.operation} {.subresource}{"\n"}{end}`)
+	lines := k.run("get", object, "-o", `jsonpath={range .metadata.managedFields[*]}{.manager} {.operation} {.subresource}{"\n"}{end}`)
+	return strings.Join(slices.Sorted(strings.Lines(lines)), "")
 }
 
 func applyFromClient(k *kubectl) {
@@ -342,7 +345,7 @@ func fieldManagersOfCommands(k *kubectl) {
 	late := "apply --server-side --field-manager=late -f " + k.changed("w.yaml", "size: 3", "size: 9")
 	k.fails(late, `conflict with "before-first-apply" using example\.dev/v1: \.spec\.size`)
 	k.shows(late+" --force-conflicts", `serverside-applied$`)
-	require.Equal(k.t, "late Apply \nbefore-first-apply Update \n", k.owners("widget/alpha"))
+	require.Equal(k.t, "before-first-apply Update \nlate Apply \n", k.owners("widget/alpha"))
 }
 
 // explain descends to the leaves, in both versions of the document.
