@@ -1,7 +1,6 @@
 package bbolt
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -54,7 +53,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	require.ErrorIs(t, err, ErrInUse)
 	require.NoError(t, db.Close())
 	_, err = db.Get(t.Context(), key)
-	require.True(t, errors.Is(err, storage.ErrClosed))
+	require.ErrorIs(t, err, storage.ErrClosed)
 
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
