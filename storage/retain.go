@@ -11,7 +11,8 @@ import (
 // records the time and the current revision, and compacts at the newest revision recorded at least
 // a window ago. If the backend is [Dated], Retain also knows the time of commits from before it
 // started, and begins with what is due. With other backends it does not compact in the first window
-// after it started. What was current within the window remains valid over a restart.
+// after it started. What was current within the window remains valid over a restart. A clock that jumps
+// while Retain runs changes nothing: of commits from then on, only Retain's own records count.
 //
 // Retain blocks until ctx ends, then returns nil. It returns an error if a duration is not above 0
 // (ErrInvalid) or the store is closed (ErrClosed). It retries after other failures, which an
@@ -43,6 +44,9 @@ func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Dura
 		return err
 	}
 	now := time.Now() // after the revision, so that nothing at or below it is younger
+	if seen.begin == 0 {
+		seen.begin = rev
+	}
 	seen.add(sample{at: now, revision: rev})
 	due, n := seen.due(now.Add(-window))
 	if d, ok := As[Dated](s.backend); ok {
@@ -50,7 +54,7 @@ func (s *Store) retainOnce(ctx context.Context, seen *retained, window time.Dura
 		if err != nil {
 			return err
 		}
-		due = max(due, at)
+		due = max(due, min(at, seen.begin))
 	}
 	if due > seen.compacted {
 		if err := s.Compact(ctx, due); err != nil {
@@ -73,6 +77,7 @@ type retained struct {
 	// samples are in the order of time, one per revision. An idle store adds none, so there are
 	// never more than window/every.
 	samples   []sample
+	begin     Revision // the current one of the first round
 	compacted Revision // the newest one that Retain has compacted at
 }
 

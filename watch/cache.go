@@ -59,7 +59,7 @@ type CacheConfig struct {
 	// Logger receives messages about the kind. The zero Logger discards them.
 	Logger logr.Logger
 
-	names *[]string // Fields, by pointer because entries have no room for a slice
+	names *[]string // Fields, by pointer because entries share them
 }
 
 const (

@@ -65,9 +65,8 @@ type Entry struct {
 	name, namespace string
 	uid             meta.UID
 	labels          meta.LabelSet
-	created         int64     // Unix seconds; of the zero time if absent
-	rare            *rare     // nil for most objects
-	fields          *[]string // the names of rare.fields; set by the cache before the entry becomes visible
+	created         int64 // Unix seconds; of the zero time if absent
+	rare            *rare // nil for most objects
 	size            uint32
 	form            uint16
 
@@ -85,6 +84,7 @@ type rare struct {
 	fields  []string
 	owners  []meta.UID
 	deleted *time.Time
+	names   *[]string // of the fields; set by the cache before the entry becomes visible
 }
 
 const (
@@ -358,10 +358,10 @@ func (e *entryFields) Get(field string) (string, bool) {
 	case fieldNamespace:
 		return e.namespace, true
 	}
-	if e.rare == nil || e.fields == nil {
+	if e.rare == nil || e.rare.names == nil {
 		return "", false
 	}
-	for i, name := range *e.fields {
+	for i, name := range *e.rare.names {
 		if name == field {
 			return e.rare.fields[i], true
 		}

@@ -132,7 +132,9 @@ func (c *Cache) check(record storage.Record, entry *Entry, err error) (*Entry, *
 	if err != nil {
 		return nil, &DecodeError{StorageName: c.config.StorageName, Key: record.Key, Revision: record.Revision, Err: err}
 	}
-	entry.fields = c.config.names
+	if entry.rare != nil {
+		entry.rare.names = c.config.names
+	}
 	return entry, nil
 }
 

@@ -36,6 +36,9 @@ func (db *DB) Backup(ctx context.Context, path string) (storage.Revision, error)
 			break
 		}
 	}
+	if errors.Is(err, fs.ErrPermission) || isNoSpace(err) {
+		err = fileError(path, err)
+	}
 	return rev, err
 }
 

@@ -118,7 +118,7 @@ func (c *check) compareKeys(x *index, from string) (next string, more bool, err 
 		if n++; n > keys {
 			return key, true, nil
 		}
-		for _, v := range e.older {
+		for _, v := range e.older() {
 			if err := c.find(key, v.position); err != nil {
 				return "", false, err
 			}

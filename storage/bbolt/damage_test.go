@@ -396,10 +396,10 @@ func TestCheckKnowsTheIndex(t *testing.T) {
 	put(t, db, widget(2), "x")
 	require.NoError(t, db.Check(t.Context()))
 	e, _ := db.index.keys.Get(widget(1))
-	older := e.older
-	e.older = nil
+	older := e.more
+	e.more = nil
 	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a version is missing")
-	e.older = older
+	e.more = older
 	require.Error(t, db.Healthy(), "damage is not forgotten")
 	removed, _ := db.index.keys.Delete(widget(2))
 	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a key is missing")

@@ -112,15 +112,23 @@ func Open(path string, opts ...Option) (*DB, error) {
 	db.watchers.init(db)
 	w := &writer{db: db, state: op.contents.state, pending: map[string]int{}}
 	w.space = space{file: op.file, bolt: op.bolt, allocate: db.disk.allocate, reserve: o.reserve}
-	if err := w.begin(); err != nil {
+	if o.readOnly {
+		w.next = w.state.reserved + 1
+		db.queue.refuse(fileError(path, errReadOnly))
+	} else if err := w.begin(); err != nil {
 		return nil, errors.Join(fileError(path, err), db.release())
 	}
 	db.current, db.compacted = w.state.last, w.state.compacted
 	db.first = w.next
 	db.recent = ring{budget: o.recentBytes, after: db.current}
-	db.writer.Go(w.run)
+	if !o.readOnly {
+		db.writer.Go(w.run)
+	}
 	return db, nil
 }
+
+// errReadOnly is the answer to commits after WithReadOnly.
+var errReadOnly = fmt.Errorf("%w to commits: it was opened to be read", storage.ErrClosed)
 
 // Exclusive returns true: the file is locked while it is open.
 func (db *DB) Exclusive() bool { return true }

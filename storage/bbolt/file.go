@@ -49,8 +49,8 @@ func openFile(path string, o *options) (*opened, error) {
 	var err error
 	for range rounds {
 		var f *os.File
-		f, err = openRegular(path)
-		if errors.Is(err, fs.ErrNotExist) {
+		f, err = openRegular(path, o.readOnly)
+		if errors.Is(err, fs.ErrNotExist) && !o.readOnly {
 			if err = createFile(path, o); err != nil && !errors.Is(err, fs.ErrExist) {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ var errReplaced = errors.New("other processes keep replacing the file")
 
 // openRegular opens an existing file. It rejects everything that is not clearly the regular file at
 // this path.
-func openRegular(path string) (*os.File, error) {
+func openRegular(path string, readOnly bool) (*os.File, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -84,7 +84,11 @@ func openRegular(path string) (*os.File, error) {
 	if !before.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: it is a %s", ErrUnsafeFile, kindOf(before.Mode()))
 	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	mode := os.O_RDWR
+	if readOnly {
+		mode = os.O_RDONLY
+	}
+	f, err := os.OpenFile(path, mode, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -129,21 +133,22 @@ func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.format < format {
+	raise := c.format < format && !o.readOnly // the records of the older one are valid
+	if raise {
 		if err := keep(f, path, c.format); err != nil {
 			return nil, fmt.Errorf("cannot copy the file before changing its format: %w", err)
 		}
 	}
-	b, err := openBolt(f, o.mapBytes)
+	b, err := openBolt(f, o.mapBytes, o.readOnly)
 	if err != nil {
 		return nil, err
 	}
-	if c.format < format {
+	if raise {
 		if err := migrate(b); err != nil {
 			return nil, errors.Join(err, b.Close())
 		}
 	}
-	if locked.Mode().Perm()&^fileMode != 0 {
+	if locked.Mode().Perm()&^fileMode != 0 && !o.readOnly {
 		if err := f.Chmod(fileMode); err != nil {
 			return nil, errors.Join(fmt.Errorf("others may read it and its rights cannot be changed: %w", err), b.Close())
 		}
@@ -184,13 +189,14 @@ func notForeign(err error, f *os.File, size int64) error {
 // The list of free pages is not written to the file (NoFreelistSync). After a compaction it is
 // long, and every transaction would sort and write it again. It would only save reading each page
 // at Open. Without it, damage has one thing less to turn against pages in use.
-func openBolt(f *os.File, mapBytes int) (b *bolt.DB, err error) {
+func openBolt(f *os.File, mapBytes int, readOnly bool) (b *bolt.DB, err error) {
 	o := &bolt.Options{
 		Timeout:         lockWait,
 		NoFreelistSync:  true,
 		FreelistType:    bolt.FreelistMapType,
 		InitialMmapSize: mapBytes,
 		NoStatistics:    true,
+		ReadOnly:        readOnly,
 		OpenFile:        func(string, int, os.FileMode) (*os.File, error) { return f, nil },
 	}
 	if runtime.GOOS == "windows" {
@@ -235,7 +241,7 @@ func makeFile(path string, s state, fill func(*bolt.DB) error) (err error) {
 	}
 	temp := f.Name()
 	defer func() { err = errors.Join(err, ignore(os.Remove(temp), fs.ErrNotExist)) }()
-	b, err := openBolt(f, 0)
+	b, err := openBolt(f, 0, false)
 	if err != nil {
 		return errors.Join(err, ignore(f.Close(), fs.ErrClosed))
 	}

@@ -17,7 +17,27 @@ type version struct {
 type entry struct {
 	key    string
 	newest version
-	older  []version // oldest first; mostly empty
+	more   *[]version // the older ones, oldest first; nil if there are none, as mostly
+}
+
+// older returns the versions before the newest one, oldest first.
+func (e *entry) older() []version {
+	if e.more == nil {
+		return nil
+	}
+	return *e.more
+}
+
+// keep replaces the older versions.
+func (e *entry) keep(older []version) {
+	switch {
+	case len(older) == 0:
+		e.more = nil
+	case e.more == nil:
+		e.more = &older
+	default:
+		*e.more = older
+	}
 }
 
 // at returns the version that a read at a revision sees. It is false if the key did not exist then.
@@ -25,11 +45,12 @@ func (e *entry) at(rev storage.Revision) (version, bool) {
 	if e.newest.rev <= rev {
 		return e.newest, !e.newest.deleted // most reads are of the current revision
 	}
-	i := sort.Search(len(e.older), func(i int) bool { return e.older[i].rev > rev })
+	older := e.older()
+	i := sort.Search(len(older), func(i int) bool { return older[i].rev > rev })
 	if i == 0 {
 		return version{}, false
 	}
-	return e.older[i-1], !e.older[i-1].deleted
+	return older[i-1], !older[i-1].deleted
 }
 
 // superseded is a version that reads at or above a revision do not see: it was replaced there, or
@@ -87,7 +108,7 @@ func (x *index) replace(e *entry, v version) {
 	if !e.newest.deleted { // a deletion is in it already
 		x.garbage = append(x.garbage, superseded{v.rev, e, e.newest.position})
 	}
-	e.older = append(e.older, e.newest)
+	e.keep(append(e.older(), e.newest))
 	e.newest = v
 	x.versions++
 	x.noteDeletion(e)
@@ -124,13 +145,10 @@ func (x *index) take(compacted storage.Revision, limit int, dst []position) []po
 
 func (x *index) dropOldest(e *entry) {
 	x.versions--
-	switch len(e.older) {
-	case 0:
+	if older := e.older(); len(older) > 0 {
+		e.keep(older[1:])
+	} else {
 		x.keys.Delete(e.key)
-	case 1:
-		e.older = nil
-	default:
-		e.older = e.older[1:]
 	}
 }
 

@@ -16,6 +16,7 @@ type options struct {
 	disk        func(disk) disk // for tests: put something between DB and bbolt
 	mapBytes    int
 	reserve     int64
+	readOnly    bool
 }
 
 // WithNow replaces time.Now with now, for the times of batches and for the revision at which a new
@@ -60,6 +61,13 @@ func WithReserve(n int64) Option {
 			o.reserve = max(n, 1<<18)
 		}
 	}
+}
+
+// WithReadOnly opens a file that exists, and changes nothing in it: not its format, nor its rights, nor
+// what it notes of sessions. Commits end with ErrClosed. It is for copies of a store, and for files that
+// may not be written to.
+func WithReadOnly() Option {
+	return func(o *options) { o.readOnly = true }
 }
 
 func newOptions(opts []Option) options {

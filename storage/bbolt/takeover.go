@@ -123,7 +123,7 @@ func (w *writer) replaced(t *takeover) ([]position, error) {
 		if !ok {
 			return nil
 		}
-		if len(e.older) > 0 || e.newest.deleted {
+		if e.more != nil || e.newest.deleted {
 			return fmt.Errorf("%w: key %q has a history: only records that were imported can be replaced by an import", storage.ErrInvalid, key)
 		}
 		old = append(old, e.newest.position)

@@ -72,16 +72,10 @@ type Follower struct {
 // the first byte is written are ErrNotEmpty, ErrUnfinished (of the source), *[Obstacles], and those of
 // reading.
 func Begin(ctx context.Context, from, to storage.Backend, o Options) (*Follower, error) {
-	f := &Follower{from: from, sink: newSink(to), opts: o, left: map[string]bool{}, now: time.Now}
-	if f.opts.Progress == nil {
-		f.opts.Progress = func(Progress) {}
-	}
-	if err := Unfinished(ctx, from); err != nil {
-		return nil, fmt.Errorf("the source: %w", err)
-	}
-	continues, err := f.lookAtTarget(ctx)
+	f := newFollower(from, to, o)
+	continues, err := f.look(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("the target: %w", err)
+		return nil, err
 	}
 	if continues && f.continuous(ctx) {
 		if err = f.catchUp(ctx); err == nil || !errors.Is(err, storage.ErrCompacted) {
@@ -98,6 +92,36 @@ func Begin(ctx context.Context, from, to storage.Backend, o Options) (*Follower,
 		}
 	}
 	return f, f.copyAll(ctx)
+}
+
+// Check returns the error with which Begin would refuse the two stores before it writes anything, or
+// nil. The target may be one that was opened to be read.
+func Check(ctx context.Context, from, to storage.Backend, o Options) error {
+	continues, err := newFollower(from, to, o).look(ctx)
+	if err != nil || continues {
+		return err
+	}
+	_, err = Examine(ctx, from, to.Limits(), o.LeaveOutUnreadable)
+	return err
+}
+
+func newFollower(from, to storage.Backend, o Options) *Follower {
+	if o.Progress == nil {
+		o.Progress = func(Progress) {}
+	}
+	return &Follower{from: from, sink: newSink(to), opts: o, left: map[string]bool{}, now: time.Now}
+}
+
+// look refuses a source that is not finished, and a target that is not empty. It reports whether the
+// target is of a copy that goes on.
+func (f *Follower) look(ctx context.Context) (continues bool, err error) {
+	if err := Unfinished(ctx, f.from); err != nil {
+		return false, fmt.Errorf("the source: %w", err)
+	}
+	if continues, err = f.lookAtTarget(ctx); err != nil {
+		return continues, fmt.Errorf("the target: %w", err)
+	}
+	return continues, nil
 }
 
 // lookAtTarget reads the mark of a target that has one, and refuses one that is not empty.

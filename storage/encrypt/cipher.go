@@ -7,6 +7,7 @@ import (
 	"crypto/cipher"
 	"crypto/rand"
 	"errors"
+	"sync"
 
 	"golang.org/x/crypto/nacl/secretbox"
 )
@@ -48,7 +49,42 @@ func (c gcm) open(_ context.Context, sealed, place []byte) ([]byte, bool, error)
 func (gcm) outdated([]byte) bool { return false }
 
 // cbc is an initialization vector, and the value with PKCS#7 padding in AES-CBC.
-type cbc struct{ block cipher.Block }
+type cbc struct{ encrypters, decrypters *modes }
+
+// modes keeps block modes of one key. Each has a copy of the expanded key.
+type modes struct {
+	make func(iv []byte) cipher.BlockMode
+	pool sync.Pool
+}
+
+func newCBC(block cipher.Block) cbc {
+	return cbc{
+		&modes{make: func(iv []byte) cipher.BlockMode { return cipher.NewCBCEncrypter(block, iv) }},
+		&modes{make: func(iv []byte) cipher.BlockMode { return cipher.NewCBCDecrypter(block, iv) }},
+	}
+}
+
+// crypt applies a mode that begins with an initialization vector.
+func (m *modes) crypt(iv, dst, src []byte) {
+	mode, ok := m.pool.Get().(restarted)
+	if ok {
+		mode.SetIV(iv)
+		mode.CryptBlocks(dst, src)
+		m.pool.Put(mode)
+		return
+	}
+	made := m.make(iv)
+	made.CryptBlocks(dst, src)
+	if mode, ok = made.(restarted); ok {
+		m.pool.Put(mode)
+	}
+}
+
+// restarted is a block mode that can begin again, as those of Go's AES can.
+type restarted interface {
+	cipher.BlockMode
+	SetIV(iv []byte)
+}
 
 func (cbc) size(n int) int { return aes.BlockSize + n + aes.BlockSize }
 
@@ -61,7 +97,7 @@ func (c cbc) seal(dst, plain, _ []byte) ([]byte, error) {
 		dst = append(dst, byte(pad))
 	}
 	body := dst[begin+aes.BlockSize:]
-	cipher.NewCBCEncrypter(c.block, dst[begin:begin+aes.BlockSize]).CryptBlocks(body, body)
+	c.encrypters.crypt(dst[begin:begin+aes.BlockSize], body, body)
 	return dst, nil
 }
 
@@ -70,7 +106,7 @@ func (c cbc) open(_ context.Context, sealed, _ []byte) ([]byte, bool, error) {
 		return nil, false, errShort
 	}
 	out := make([]byte, len(sealed)-aes.BlockSize)
-	cipher.NewCBCDecrypter(c.block, sealed[:aes.BlockSize]).CryptBlocks(out, sealed[aes.BlockSize:])
+	c.decrypters.crypt(sealed[:aes.BlockSize], out, sealed[aes.BlockSize:])
 	pad := int(out[len(out)-1])
 	if pad == 0 || pad > len(out) {
 		return nil, false, errPadding

@@ -57,7 +57,7 @@ func AESGCM(keys ...Key) Provider {
 func AESCBC(keys ...Key) Provider {
 	return withKeys("aescbc", keys, []int{16, 24, 32}, func(secret []byte) (cipherer, error) {
 		block, err := aes.NewCipher(secret)
-		return cbc{block}, err
+		return newCBC(block), err
 	})
 }
 

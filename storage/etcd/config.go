@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"github.com/kindwright/kindwright/storage"
 )
 
 // Config says where the store is.
@@ -37,6 +39,10 @@ type Config struct {
 	// know from before. Set it for one start of one server.
 	Restored bool
 
+	// MustExist refuses to make a store where there is none: Open returns ErrNoStore. It is for programs
+	// that look at a store, where a mistake in the prefix must not make an empty one.
+	MustExist bool
+
 	// Timeout limits each call, and Open for each endpoint; 0 is 10 seconds. A context can end a call
 	// sooner.
 	Timeout time.Duration
@@ -49,6 +55,16 @@ type Config struct {
 	MaxLogBytes int
 
 	Logger logr.Logger // hears of outages
+}
+
+// ErrNoStore means that there is no store at the prefix, and Config.MustExist forbids to make one.
+var ErrNoStore = errors.New("there is no store")
+
+// Limits returns what etcd's default --max-txn-ops of 128 and the configured size of requests leave
+// for a commit.
+func (c Config) Limits() storage.Limits {
+	most := orDefault(c.MaxRequestBytes, defaultMaxRequestBytes) - requestRoom
+	return storage.Limits{MaxValueBytes: most, MaxOps: perCommit - ownOps, MaxCommitBytes: most + requestRoom/2}
 }
 
 const (

@@ -49,12 +49,8 @@ var (
 	_ storage.Importer  = (*DB)(nil)
 )
 
-// Limits returns what etcd's default --max-txn-ops of 128 and the configured size of requests leave
-// for a commit.
-func (db *DB) Limits() storage.Limits {
-	most := db.config.MaxRequestBytes - requestRoom
-	return storage.Limits{MaxValueBytes: most, MaxOps: perCommit - ownOps, MaxCommitBytes: most + requestRoom/2}
-}
+// Limits returns those of the configuration.
+func (db *DB) Limits() storage.Limits { return db.config.Limits() }
 
 const (
 	ownOps      = 3        // the comparison of the base, the record of a wide commit, and the owner

@@ -93,6 +93,9 @@ func (db *DB) open(ctx context.Context) error {
 				}
 			}
 		}
+		if !found.exists && db.config.MustExist {
+			return fmt.Errorf("%w at the prefix %s: is the prefix right?", ErrNoStore, db.keys.root)
+		}
 		db.cluster = found.header.ClusterId
 		wrote, err := db.settleIn(ctx, found)
 		switch {

@@ -19,7 +19,15 @@ import (
 	"github.com/kindwright/kindwright/storage/etcd/etcdtest"
 )
 
-func TestMain(m *testing.M) { etcdtest.Main(m) }
+// asProgram has the arguments of the program, in lines, if the process of the tests is to be one.
+const asProgram = "KINDWRIGHT_STORE_ARGUMENTS"
+
+func TestMain(m *testing.M) {
+	if args := os.Getenv(asProgram); args != "" {
+		os.Exit(run(context.Background(), strings.Split(args, "\n"), os.Stdout, os.Stderr))
+	}
+	etcdtest.Main(m)
+}
 
 // command runs the program and returns its exit code and what it prints.
 func command(ctx context.Context, args ...string) (code int, out, errOut string) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
+	"github.com/kindwright/kindwright/storage/copy"
 	"github.com/kindwright/kindwright/storage/etcd"
 )
 
@@ -46,9 +47,9 @@ func (e *etcdFlags) check() error {
 	return nil
 }
 
-// open opens the store at "URL,URL/PREFIX".
-func (e *etcdFlags) open(ctx context.Context, at string) (*etcd.DB, error) {
-	config := etcd.Config{User: e.user, Owner: e.owner, MaxRequestBytes: e.maxRequestBytes}
+// config says how to open the store at "URL,URL/PREFIX", which must exist.
+func (e *etcdFlags) config(at string) (etcd.Config, error) {
+	config := etcd.Config{User: e.user, Owner: e.owner, MaxRequestBytes: e.maxRequestBytes, MustExist: true}
 	last := strings.LastIndex(at, "://") + len("://")
 	if i := strings.IndexByte(at[last:], '/'); i >= 0 {
 		config.Prefix = at[last+i:]
@@ -57,16 +58,16 @@ func (e *etcdFlags) open(ctx context.Context, at string) (*etcd.DB, error) {
 	config.Endpoints = strings.Split(at, ",")
 	var err error
 	if config.TLS, err = etcd.TLSFiles(e.caFile, e.certFile, e.keyFile); err != nil {
-		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
+		return config, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
 	}
 	if e.passwordFile != "" {
 		password, err := files.ReadSecret(e.passwordFile)
 		if err != nil {
-			return nil, fmt.Errorf("--etcd-password-file: %w", err)
+			return config, fmt.Errorf("--etcd-password-file: %w", err)
 		}
 		config.Password = string(bytes.TrimRight(password, "\r\n"))
 	}
-	return etcd.Open(ctx, config)
+	return config, nil
 }
 
 // place is where a store is.
@@ -81,20 +82,14 @@ func parsePlace(name, text string) (place, error) {
 	return place{kind, at}, nil
 }
 
-// source opens a store that must exist. A damaged file is opened as far as it can be read, if that is
-// asked for.
+// source opens a store that must exist, and changes nothing in it. A damaged file is opened as far as
+// it can be read, if that is asked for.
 func (p place) source(ctx context.Context, f *flags) (storage.Backend, []error, error) {
 	if p.kind == "etcd" {
-		db, err := f.etcd.open(ctx, p.at)
-		if err != nil {
-			return nil, nil, err
-		}
-		return db, nil, nil
+		db, err := f.openEtcd(ctx, p.at)
+		return db, nil, err
 	}
-	if _, err := os.Lstat(p.at); err != nil {
-		return nil, nil, err // Open would make a new store
-	}
-	db, err := bbolt.Open(p.at)
+	db, err := bbolt.Open(p.at, bbolt.WithReadOnly())
 	switch {
 	case err == nil:
 		return db, nil, nil
@@ -110,25 +105,88 @@ func (p place) source(ctx context.Context, f *flags) (storage.Backend, []error, 
 	return e, e.Damage, nil
 }
 
-// target opens a store to write to. undo removes what was made to open it.
-func (p place) target(ctx context.Context, f *flags) (b storage.Backend, undo func() error, err error) {
+// openEtcd opens a store in etcd that must exist.
+func (f *flags) openEtcd(ctx context.Context, at string) (storage.Backend, error) {
+	config, err := f.etcd.config(at)
+	if err != nil {
+		return nil, err
+	}
+	db, err := etcd.Open(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+// target opens a store to write to, after it was checked that the source can be copied there: before
+// that, nothing is written to what exists. undo removes what was made to open it.
+func (p place) target(ctx context.Context, f *flags, source storage.Backend) (b storage.Backend, undo func() error, err error) {
+	nothing := func() error { return nil }
 	if p.kind == "etcd" {
-		db, err := f.etcd.open(ctx, p.at)
-		if err != nil {
+		b, err = p.targetInEtcd(ctx, f, source)
+		return b, nothing, err
+	}
+	seen, err := bbolt.Open(p.at, bbolt.WithReadOnly())
+	switch {
+	case err == nil:
+		if err := errors.Join(copy.Check(ctx, source, seen, f.options(nil)), seen.Close()); err != nil {
 			return nil, nil, err
 		}
-		return db, func() error { return nil }, nil
+		undo = nothing
+	case errors.Is(err, fs.ErrNotExist):
+		undo = func() error { return os.Remove(p.at) }
+	default:
+		return nil, nil, fmt.Errorf("--to: %w", err)
 	}
-	_, missing := os.Lstat(p.at)
 	db, err := bbolt.Open(p.at)
 	if err != nil {
-		return nil, nil, err
-	}
-	undo = func() error {
-		if errors.Is(missing, fs.ErrNotExist) {
-			return os.Remove(p.at)
-		}
-		return nil
+		return nil, nil, fmt.Errorf("--to: %w", err)
 	}
 	return db, undo, nil
+}
+
+// targetInEtcd opens the store that is there, or makes one if the source can be copied.
+func (p place) targetInEtcd(ctx context.Context, f *flags, source storage.Backend) (storage.Backend, error) {
+	config, err := f.etcd.config(p.at)
+	if err != nil {
+		return nil, fmt.Errorf("--to: %w", err)
+	}
+	db, err := etcd.Open(ctx, config)
+	if errors.Is(err, etcd.ErrNoStore) {
+		if err := copy.Unfinished(ctx, source); err != nil {
+			return nil, fmt.Errorf("the source: %w", err)
+		}
+		if _, err := copy.Examine(ctx, source, config.Limits(), f.leaveOut); err != nil {
+			return nil, err
+		}
+		config.MustExist = false
+		db, err = etcd.Open(ctx, config)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--to: %w", err)
+	}
+	return db, nil
+}
+
+// unfinished opens the target of a copy that was not finished. Any other store is refused, and nothing
+// is written to it.
+func (p place) unfinished(ctx context.Context, f *flags) (storage.Backend, error) {
+	if p.kind == "etcd" {
+		return f.openEtcd(ctx, p.at)
+	}
+	seen, err := bbolt.Open(p.at, bbolt.WithReadOnly())
+	if err != nil {
+		return nil, err
+	}
+	if err = copy.Unfinished(ctx, seen); !errors.Is(err, copy.ErrUnfinished) {
+		return nil, errors.Join(copy.Clear(ctx, seen), seen.Close()) // it says why it refuses
+	}
+	if err := seen.Close(); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(p.at)
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
 }

@@ -41,9 +41,9 @@ func move(ctx context.Context, f *flags, from, to place, out io.Writer) (err err
 	for _, d := range damage {
 		_, _ = fmt.Fprintf(out, "left out: %v\n", d)
 	}
-	target, undo, err := to.target(ctx, f)
+	target, undo, err := to.target(ctx, f, source)
 	if err != nil {
-		return fmt.Errorf("--to: %w", err)
+		return err
 	}
 	closed := false
 	defer func() {
@@ -51,9 +51,8 @@ func move(ctx context.Context, f *flags, from, to place, out io.Writer) (err err
 			err = errors.Join(err, target.Close())
 		}
 	}()
-	options := copy.Options{LeaveOutUnreadable: f.leaveOut, Above: storage.Revision(f.above), Progress: progress(out)}
 	// What is begun is finished, or left as it is for the next time.
-	copying, err := copy.Begin(ctx, source, target, options)
+	copying, err := copy.Begin(ctx, source, target, f.options(out))
 	if err != nil {
 		// Nothing was written if the target has no mark: then the file that was made for it goes, too.
 		if copy.Unfinished(context.WithoutCancel(ctx), target) == nil {
@@ -78,6 +77,15 @@ func move(ctx context.Context, f *flags, from, to place, out io.Writer) (err err
 		return fmt.Errorf("%w; the target is unfinished: run the same command again to go on, or kindwright-store clear", err)
 	}
 	return report(result, out)
+}
+
+// options are those of a copy that prints how far it is.
+func (f *flags) options(out io.Writer) copy.Options {
+	o := copy.Options{LeaveOutUnreadable: f.leaveOut, Above: storage.Revision(f.above)}
+	if out != nil {
+		o.Progress = progress(out)
+	}
+	return o
 }
 
 // progress prints how far a copy is.
@@ -116,7 +124,10 @@ func backUp(ctx context.Context, f *flags, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("--from: %w", err)
 	}
-	rev, err := backedUp(ctx, source, f.to)
+	rev := storage.Revision(0)
+	if err = copy.Unfinished(ctx, source); err == nil {
+		rev, err = backedUp(ctx, source, f.to)
+	}
 	if err = errors.Join(err, source.Close()); err != nil {
 		return err
 	}
@@ -146,7 +157,7 @@ func backedUp(ctx context.Context, from storage.Backend, path string) (storage.R
 }
 
 // restore is the command restore. The backup itself is only read.
-func restore(ctx context.Context, f *flags, out io.Writer) (err error) {
+func restore(ctx context.Context, f *flags, out io.Writer) error {
 	to, err := parsePlace("--to", f.to)
 	if err != nil {
 		return err
@@ -166,31 +177,7 @@ func restore(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if len(damage) > 0 && !f.leaveOut {
 		return fmt.Errorf("--from: %s is no whole backup (%w): take another one, or bring over what can be read of it, with --leave-out-unreadable", path, damage[0])
 	}
-	// A store that is opened goes on; the backup must stay what it is.
-	dir, err := os.MkdirTemp("", "kindwright-restore-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	working := filepath.Join(dir, "store.db")
-	if err := duplicate(path, working); err != nil {
-		return err
-	}
-	return move(ctx, f, place{"bbolt", working}, to, out)
-}
-
-func duplicate(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = in.Close() }()
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, in)
-	return errors.Join(err, f.Close())
+	return move(ctx, f, place{"bbolt", path}, to, out)
 }
 
 // check is the command check.
@@ -238,7 +225,7 @@ func clearTarget(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	b, _, err := p.source(ctx, f)
+	b, err := p.unfinished(ctx, f)
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
