@@ -3,8 +3,10 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -186,8 +188,9 @@ func refuseLocalServices(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// post sends a JSON document and returns the answer, which has at most longest bytes.
-func (c *Client) post(ctx context.Context, document []byte, longest int) ([]byte, error) {
+// Post sends a JSON document and returns the answer, which has at most longest bytes. The error for an
+// answer that is not a success says what Kubernetes' client would say.
+func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	to := c.to
@@ -248,4 +251,13 @@ func refusal(e *connection.CodeError) string {
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.transport.CloseIdleConnections()
+}
+
+// NewUID returns a random name for one exchange with a webhook.
+func NewUID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
