@@ -90,6 +90,13 @@ func (s *hookServer) asked() []map[string]any {
 	return slices.Clone(s.requests)
 }
 
+// queried returns the queries of the URLs that were asked.
+func (s *hookServer) queried() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.queries)
+}
+
 // webhook is a webhook about config maps. more are further fields, with a comma before them.
 func (s *hookServer) webhook(name, more string) string {
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
@@ -123,7 +130,7 @@ func TestWHK_01_12_13_AValidatingWebhookDenies(t *testing.T) {
 		h.must(404, "GET", configMapsPath+"/loud", "")
 		h.must(201, "POST", "/api/v1/namespaces/default/secrets", `{"metadata":{"name":"other"}}`)
 		require.Len(t, hook.asked(), 1)
-		require.Equal(t, []string{"timeout=10s"}, hook.queries)
+		require.Equal(t, []string{"timeout=10s"}, hook.queried())
 		h.must(200, "DELETE", validatingHooksPath+"/a", "")
 		h.must(201, "POST", configMapsPath, configMap("loud", `"a":"1"`))
 		require.Len(t, hook.asked(), 1)
@@ -359,6 +366,42 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	text := w.Body.String()
 	require.Contains(t, text, `apiserver_admission_webhook_fail_open_count{name="gone.example.com",type="admit"} 1`)
 	require.Contains(t, text, `apiserver_admission_webhook_request_total{name="a.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1`)
+}
+
+// TestWHK_16_PatchesAreRecordedWhereBodiesAre compares two levels of the audit policy.
+func TestWHK_16_PatchesAreRecordedWhereBodiesAre(t *testing.T) {
+	for level, shown := range map[audit.Level]bool{audit.LevelMetadata: false, audit.LevelRequest: true} {
+		sink := &kept{}
+		h := serveWebhooks(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: level}}}, sink))
+		hook := newHook(t, answersPatch(`[{"op": "replace", "path": "/data/b", "value": "2"}]`))
+		h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+		made := h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+		require.Equal(t, "2", at(made, "data", "b"), "a replace adds what is missing, as in Kubernetes")
+		note, ok := sink.last().Annotations["patch.webhook.admission.k8s.io/round_0_index_0"]
+		require.Equal(t, shown, ok, level)
+		if ok {
+			require.JSONEq(t, `{"configuration":"a","webhook":"a.example.com","patch":[{"op":"replace","path":"/data/b","value":"2"}],"patchType":"JSONPatch"}`, note)
+		}
+	}
+}
+
+// TestWHK_08_TheTimeOfAWebhook is bounded by its own limit and by that of the request.
+func TestWHK_08_TheTimeOfAWebhook(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	slow := newHook(t, func(r map[string]any) any {
+		if at(r, "name") != "slow" {
+			return admits(nil)(r)
+		}
+		return func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	})
+	h.must(201, "POST", validatingHooksPath, configuration("a", slow.webhook("a.example.com", `,"timeoutSeconds":1`)))
+	refused := h.must(500, "POST", configMapsPath, configMap("slow", `"a":"1"`))
+	require.Contains(t, refused["message"], `failed calling webhook "a.example.com": failed to call webhook: `)
+	h.must(201, "POST", configMapsPath+"?timeout=700ms", configMap("quick", `"a":"1"`))
+	h.must(200, "PATCH", validatingHooksPath+"/a", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"},{"op":"replace","path":"/webhooks/0/timeoutSeconds","value":30}]`, "Content-Type", "application/json-patch+json")
+	h.must(504, "POST", configMapsPath+"?timeout=1s", configMap("slow", `"a":"1"`))
+	h.must(404, "GET", configMapsPath+"/slow", "")
+	require.Equal(t, []string{"timeout=1s", "timeout=1s", "timeout=1s"}, slow.queried())
 }
 
 // kept keeps audit records.

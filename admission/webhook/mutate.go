@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/status"
 )
@@ -94,9 +95,7 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	}
 	defer func() {
 		if err == nil {
-			text := append(json.AppendString([]byte(`{"configuration":`), h.configuration), `,"webhook":`...)
-			text = append(json.AppendString(text, h.Name), `,"mutated":`...)
-			w.note("mutation", h, string(append(strconv.AppendBool(text, changed), '}')))
+			w.record(h, changed, v.patch)
 		}
 	}()
 	if len(v.patch) == 0 || strings.TrimSpace(string(v.patch)) == "[]" {
@@ -123,10 +122,29 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	return true, nil
 }
 
+// record notes what a webhook did. Its patch is a part of the object, and so it is noted only where
+// objects are.
+// Source: WHK-16.
+func (w *changing) record(h asked, changed bool, patch []byte) {
+	who := append(json.AppendString([]byte(`{"configuration":`), h.configuration), `,"webhook":`...)
+	who = json.AppendString(who, h.Name)
+	w.note("mutation", h, string(who)+`,"mutated":`+strconv.FormatBool(changed)+"}")
+	if len(patch) == 0 || !request.ExchangeFrom(w.ctx).ShowsBodies() {
+		return
+	}
+	list, err := json.DecodeTree(patch, json.TreeOptions{Memory: json.RequestMemory})
+	if err != nil {
+		return
+	}
+	if text, err := json.AppendTree(append(who, `,"patch":`...), list); err == nil {
+		w.note("patch", h, string(text)+`,"patchType":"JSONPatch"}`)
+	}
+}
+
 // patched returns the object with the patch of a webhook, and with the defaults of its kind.
 // Source: ADM-19, WHK-14.
 func (w *changing) patched(object map[string]any, text []byte, h asked) (map[string]any, error) {
-	out, err := patch.JSON(object, text, patch.Options{Kind: h.form.Kind.GroupKind(), Name: w.r.Name})
+	out, err := patch.JSON(object, text, patch.Options{Kind: h.form.Kind.GroupKind(), Name: w.r.Name, ReplaceAdds: true})
 	if err != nil {
 		return nil, err
 	}

@@ -223,7 +223,7 @@ func (w *walk) late() error {
 	if w.ctx.Err() == nil {
 		return nil
 	}
-	return status.Timeout("request did not complete within requested timeout", 0)
+	return context.Cause(w.ctx)
 }
 
 // note adds an annotation about a webhook to the audit record. Which one it is, and whether it was

@@ -75,7 +75,7 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	if out.timeout == 0 {
 		out.timeout = defaultTimeout
 	}
-	at.RawQuery = "timeout=" + out.timeout.String()
+	at.RawQuery = "" // every request has one of its own
 	out.transport = &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,
@@ -195,6 +195,9 @@ func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte
 	defer cancel()
 	to := c.to
 	to.Longest = longest
+	if deadline, ok := ctx.Deadline(); ok { // that of the request may come before ours
+		to.URL += "?timeout=" + wholeSeconds(time.Until(deadline)).String()
+	}
 	answer, err := to.Post(ctx, document)
 	if c.closed.Load() {
 		c.transport.CloseIdleConnections() // the one of this request is not needed again
@@ -203,6 +206,14 @@ func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte
 		return nil, errors.New(refusal(code))
 	}
 	return answer, err
+}
+
+// wholeSeconds rounds up, as Kubernetes does for the time that it tells webhooks.
+func wholeSeconds(d time.Duration) time.Duration {
+	if whole := d.Truncate(time.Second); whole != d {
+		return whole + time.Second
+	}
+	return d
 }
 
 // refusal describes an answer that is not a success, as Kubernetes' client does.
