@@ -189,8 +189,21 @@ func TestWHK_11_12_MutatingWebhooksChangeObjectsInOrder(t *testing.T) {
 	h.must(201, "POST", mutatingHooksPath, configuration("a", first.webhook("first.example.com", `,"reinvocationPolicy":"IfNeeded"`)))
 	h.must(201, "POST", mutatingHooksPath, configuration("c", third.webhook("third.example.com", `,"reinvocationPolicy":"IfNeeded"`)))
 	made := h.must(201, "POST", configMapsPath, configMap("one", `"a":"0"`))
-	require.Equal(t, "01231", at(made, "data", "a"), "the last webhook is not asked again: nothing changed after it")
+	require.Equal(t, "012313", at(made, "data", "a"), "the third webhook is asked again because the first changed the object then")
 	require.Len(t, second.asked(), 1)
+}
+
+// TestWHK_11_ASecondRoundReachesLaterWebhooks has two that fight over a value: the last one wins, because it
+// is asked again after the first was.
+func TestWHK_11_ASecondRoundReachesLaterWebhooks(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	first, second := newHook(t, answersPatch(`[{"op":"add","path":"/data/a","value":"first"}]`)), newHook(t, answersPatch(`[{"op":"add","path":"/data/a","value":"second"}]`))
+	const again = `,"reinvocationPolicy":"IfNeeded"`
+	h.must(201, "POST", mutatingHooksPath, configuration("a", first.webhook("first.example.com", again), second.webhook("second.example.com", again)))
+	made := h.must(201, "POST", configMapsPath, configMap("one", `"a":"0"`))
+	require.Equal(t, "second", at(made, "data", "a"))
+	require.Len(t, first.asked(), 2)
+	require.Len(t, second.asked(), 2)
 }
 
 // TestWHK_04_FailuresOfWebhooks asks webhooks that fail in every way, with both policies.

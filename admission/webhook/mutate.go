@@ -34,11 +34,9 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 			return nil, err
 		}
 	}
-	w.round = 1
-	again := w.again
-	w.again, w.waiting = nil, nil
+	w.round = 1 // a change in it lets later webhooks be asked again, too
 	for at, h := range now.hooks {
-		if again[h] {
+		if w.again[h] {
 			if err := w.visit(h, at); err != nil {
 				return nil, err
 			}
