@@ -21,7 +21,7 @@ type thing struct {
 
 // entry is an object as the live view has it: its version stands between the two parts.
 func entry(name, size string) *watch.Entry {
-	body := watch.Body{Prefix: []byte(`{"metadata":{"name":"` + name + `","resourceVersion":"`), Suffix: []byte(`"},"size":` + size + `}`)}
+	body := watch.Body{Prefix: []byte(`{"metadata":{`), Suffix: []byte(`"name":"` + name + `"},"size":` + size + `}`)}
 	return watch.NewEntry("/things/"+name, 1, body, watch.Facts{Name: name})
 }
 
