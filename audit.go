@@ -166,6 +166,7 @@ func (r *recording) judge() {
 		a.User = *u
 	}
 	r.verdict = r.auditor.rules.Evaluate(&a)
+	r.KeepsRequest = r.verdict.Level.Keeps(audit.LevelRequest)
 	r.KeepsAnswer = a.ResourceRequest && r.verdict.Level.Keeps(audit.LevelRequestResponse)
 	r.auditor.levels[max(slices.Index(auditLevels[:], r.verdict.Level), 0)].Add(1)
 }

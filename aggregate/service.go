@@ -47,6 +47,13 @@ type services struct {
 	endpoints bool // connect to one of them
 }
 
+// Services returns a resolver that reads the Services of a server, and with endpoints their
+// EndpointSlices: it returns the address of a ready endpoint then, and otherwise that of the service, which
+// needs a proxy on this machine. domain is that of the server's own groups, such as "k8s.io".
+func Services(objects registry.Objects, domain string, endpoints bool) Resolver {
+	return services{objects, domain, endpoints}
+}
+
 // service is what counts of a Service.
 type service struct {
 	Spec struct {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/policy"
-	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/typed"
 	"github.com/kindwright/kindwright/meta"
@@ -175,13 +174,13 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 		}
 		switch r.Plural {
 		case "validatingadmissionpolicies":
-			addPolicyRules(&own.Hooks, env.Expressions)
+			addRules(&own.Hooks, func(p, old *policy.ValidatingAdmissionPolicy, f *status.Fields) { p.Validate(old, env.Expressions, f) })
 			params.guard(&own.Hooks, params.policy, "paramKind")
 		case "validatingadmissionpolicybindings":
 			addBindingRules(&own.Hooks)
 			params.guard(&own.Hooks, params.binding, "paramRef")
 		case "mutatingadmissionpolicies":
-			addMutatingRules(&own.Hooks, env.Expressions)
+			addRules(&own.Hooks, func(p, old *policy.MutatingAdmissionPolicy, f *status.Fields) { p.Validate(old, env.Expressions, f) })
 			params.guard(&own.Hooks, params.policy, "paramKind")
 		case "mutatingadmissionpolicybindings":
 			addMutatingBindingRules(&own.Hooks)
@@ -202,52 +201,6 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil
-}
-
-// addPolicyRules adds the validation of policies to that which there is.
-func addPolicyRules(h *registry.Hooks, rules cel.RuleOptions) {
-	create, update := h.ValidateCreate, h.ValidateUpdate
-	h.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
-		if create != nil {
-			create(ctx, t, f)
-		}
-		if p, err := typed.Decode[policy.ValidatingAdmissionPolicy](t); err == nil { // the schema reports the rest
-			p.Validate(nil, rules, f)
-		}
-	}
-	h.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
-		if update != nil {
-			update(ctx, t, old, f)
-		}
-		p, err := typed.Decode[policy.ValidatingAdmissionPolicy](t)
-		before, bad := typed.Decode[policy.ValidatingAdmissionPolicy](old)
-		if err == nil && bad == nil {
-			p.Validate(before, rules, f)
-		}
-	}
-}
-
-// addMutatingRules adds the validation of mutating policies to that which there is.
-func addMutatingRules(h *registry.Hooks, rules cel.RuleOptions) {
-	create, update := h.ValidateCreate, h.ValidateUpdate
-	h.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
-		if create != nil {
-			create(ctx, t, f)
-		}
-		if p, err := typed.Decode[policy.MutatingAdmissionPolicy](t); err == nil { // the schema reports the rest
-			p.Validate(nil, rules, f)
-		}
-	}
-	h.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
-		if update != nil {
-			update(ctx, t, old, f)
-		}
-		p, err := typed.Decode[policy.MutatingAdmissionPolicy](t)
-		before, bad := typed.Decode[policy.MutatingAdmissionPolicy](old)
-		if err == nil && bad == nil {
-			p.Validate(before, rules, f)
-		}
-	}
 }
 
 func addMutatingBindingRules(h *registry.Hooks) {

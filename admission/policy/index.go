@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/feed"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/watch"
@@ -104,7 +105,7 @@ func (x *index) publish() {
 func (s *snapshot) about(r *admission.Request) iter.Seq[*hook] {
 	return func(yield func(*hook) bool) {
 		lists := [][]*hook{s.every, s.named[r.Resource.Resource]}
-		for _, plural := range otherPlurals(r) {
+		for _, plural := range match.OtherPlurals(r) {
 			lists = append(lists, s.named[plural])
 		}
 		var last *hook
@@ -141,20 +142,7 @@ func (s *snapshot) any(r *admission.Request) bool {
 	if len(s.named) == 0 {
 		return false
 	}
-	return slices.ContainsFunc(otherPlurals(r), func(plural string) bool { return len(s.named[plural]) > 0 })
-}
-
-// otherPlurals returns the plural names of the other forms of the objects of a request.
-func otherPlurals(r *admission.Request) (names []string) {
-	if r.Server == nil {
-		return nil
-	}
-	for _, form := range r.Server.Forms(r.Resource) {
-		if name := form.Resource.Resource; name != r.Resource.Resource && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
+	return slices.ContainsFunc(match.OtherPlurals(r), func(plural string) bool { return len(s.named[plural]) > 0 })
 }
 
 func (x *index) putPolicy(p *ValidatingAdmissionPolicy) {
@@ -196,25 +184,17 @@ func treeOf(v any) any {
 	return t
 }
 
-// feed tells the index of the objects of one kind.
-type feed[T any] struct {
-	index *index
-	put   func(*T)
-	drop  func(name string)
-	known func() []string
-}
-
 func (x *index) policyFeed() watch.Observer {
-	return &feed[ValidatingAdmissionPolicy]{
-		index: x, put: x.putPolicy, drop: func(name string) { delete(x.policies, name) },
-		known: func() []string { return slices.Collect(maps.Keys(x.policies)) },
+	return &feed.Feed[ValidatingAdmissionPolicy]{
+		Lock: &x.mu, Put: x.putPolicy, Drop: func(name string) { delete(x.policies, name) },
+		Known: func() []string { return slices.Collect(maps.Keys(x.policies)) }, Publish: x.publish,
 	}
 }
 
 func (x *index) bindingFeed() watch.Observer {
-	return &feed[ValidatingAdmissionPolicyBinding]{
-		index: x, put: x.putBinding, drop: func(name string) { delete(x.bindings, name) },
-		known: func() []string { return slices.Collect(maps.Keys(x.bindings)) },
+	return &feed.Feed[ValidatingAdmissionPolicyBinding]{
+		Lock: &x.mu, Put: x.putBinding, Drop: func(name string) { delete(x.bindings, name) },
+		Known: func() []string { return slices.Collect(maps.Keys(x.bindings)) }, Publish: x.publish,
 	}
 }
 
@@ -234,9 +214,9 @@ func (x *index) putMutatingPolicy(p *MutatingAdmissionPolicy) {
 }
 
 func (x *index) mutatingPolicyFeed() watch.Observer {
-	return &feed[MutatingAdmissionPolicy]{
-		index: x, put: x.putMutatingPolicy, drop: func(name string) { delete(x.policies, name) },
-		known: func() []string { return slices.Collect(maps.Keys(x.policies)) },
+	return &feed.Feed[MutatingAdmissionPolicy]{
+		Lock: &x.mu, Put: x.putMutatingPolicy, Drop: func(name string) { delete(x.policies, name) },
+		Known: func() []string { return slices.Collect(maps.Keys(x.policies)) }, Publish: x.publish,
 	}
 }
 
@@ -244,47 +224,8 @@ func (x *index) mutatingBindingFeed() watch.Observer {
 	put := func(b *MutatingAdmissionPolicyBinding) {
 		x.putBinding(&ValidatingAdmissionPolicyBinding{ObjectMeta: b.ObjectMeta, Spec: *b.Spec.shared()})
 	}
-	return &feed[MutatingAdmissionPolicyBinding]{
-		index: x, put: put, drop: func(name string) { delete(x.bindings, name) },
-		known: func() []string { return slices.Collect(maps.Keys(x.bindings)) },
+	return &feed.Feed[MutatingAdmissionPolicyBinding]{
+		Lock: &x.mu, Put: put, Drop: func(name string) { delete(x.bindings, name) },
+		Known: func() []string { return slices.Collect(maps.Keys(x.bindings)) }, Publish: x.publish,
 	}
-}
-
-// Filled replaces all objects of the kind.
-func (f *feed[T]) Filled(_ string, entries iter.Seq[*watch.Entry]) {
-	f.index.mu.Lock()
-	defer f.index.mu.Unlock()
-	present := map[string]bool{}
-	for e := range entries {
-		present[e.Facts().Name] = true
-		f.take(e)
-	}
-	for _, name := range f.known() {
-		if !present[name] {
-			f.drop(name)
-		}
-	}
-	f.index.publish()
-}
-
-// Changed puts or drops one object.
-func (f *feed[T]) Changed(prev, next *watch.Entry) {
-	f.index.mu.Lock()
-	defer f.index.mu.Unlock()
-	if next != nil {
-		f.take(next)
-	} else {
-		f.drop(prev.Facts().Name)
-	}
-	f.index.publish()
-}
-
-// take reads an entry. One that cannot be read is not in force.
-func (f *feed[T]) take(e *watch.Entry) {
-	var object T
-	if err := json.Unmarshal(e.AppendJSON(nil), &object); err != nil {
-		f.drop(e.Facts().Name)
-		return
-	}
-	f.put(&object)
 }

@@ -5,8 +5,8 @@ import (
 	"maps"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
-	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -26,30 +26,12 @@ func (w *walk) input(as admission.Form) (cel.AdmissionInput, error) {
 			return w.views[i].in, nil
 		}
 	}
-	var described map[string]any // when the first expression asks
-	in := cel.AdmissionInput{
-		Object: w.r.Object, OldObject: w.r.OldObject,
-		Request: func() map[string]any {
-			if described == nil {
-				described = w.description(as)
-			}
-			return described
-		},
-		Ask: w.ask, About: about(w.r),
+	in, err := match.Input(w.ctx, w.r, as, w.ask)
+	if err != nil {
+		return in, err
 	}
 	if w.r.Namespace != "" && !isNamespace(w.r.Kind) {
 		in.Namespace = w.namespace
-	}
-	if as.Kind != w.r.Kind {
-		for _, object := range []*map[string]any{&in.Object, &in.OldObject} {
-			if *object == nil {
-				continue
-			}
-			var err error
-			if *object, err = w.r.Convert(w.ctx, *object, as.Kind); err != nil {
-				return in, err
-			}
-		}
 	}
 	w.views = append(w.views, view{as, in})
 	return in, nil
@@ -78,61 +60,4 @@ func (w *walk) namespace(ctx context.Context) (map[string]any, error) {
 	}
 	object["metadata"] = metadata
 	return object, nil
-}
-
-// description is the value of the variable request.
-// Source: POL-04.
-func (w *walk) description(as admission.Form) map[string]any {
-	r := w.r
-	kind := func(k meta.GroupVersionKind) any {
-		return map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind}
-	}
-	resource := func(v meta.GroupVersionResource) any {
-		return map[string]any{"group": v.Group, "version": v.Version, "resource": v.Resource}
-	}
-	out := map[string]any{
-		"kind": kind(as.Kind), "resource": resource(as.Resource),
-		"requestKind": kind(r.RequestKind), "requestResource": resource(r.RequestResource),
-		"operation": string(r.Operation), "dryRun": r.DryRun, "userInfo": userInfo(r),
-	}
-	for name, text := range map[string]string{
-		"subResource": r.Subresource, "requestSubResource": r.RequestSubresource, "name": r.Name, "namespace": r.Namespace,
-	} {
-		if text != "" {
-			out[name] = text
-		}
-	}
-	if options, err := json.TreeOf(r.Options); err == nil && options != nil {
-		out["options"] = options
-	}
-	return out
-}
-
-func userInfo(r *admission.Request) map[string]any {
-	out := map[string]any{}
-	if r.User.Name != "" {
-		out["username"] = r.User.Name
-	}
-	if r.User.UID != "" {
-		out["uid"] = r.User.UID
-	}
-	if len(r.User.Groups) > 0 {
-		out["groups"] = list(r.User.Groups)
-	}
-	if len(r.User.Extra) > 0 {
-		extra := make(map[string]any, len(r.User.Extra))
-		for key, values := range r.User.Extra {
-			extra[key] = list(values)
-		}
-		out["extra"] = extra
-	}
-	return out
-}
-
-func list(texts []string) []any {
-	out := make([]any, len(texts))
-	for i, text := range texts {
-		out[i] = text
-	}
-	return out
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
@@ -141,7 +142,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if r.Object == nil || r.Server == nil || !now.any(r) {
 		return admission.Allowed(r)
 	}
-	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r), observe: m.index.observe}
+	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}
 	all := w.invocations(now)
 	if len(all) == 0 && len(w.denials) == 0 {
 		return admission.Allowed(r)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/watch"
@@ -80,7 +81,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	if !now.any(r) {
 		return nil
 	}
-	w := &walk{ctx: ctx, r: r, ask: asks(ctx, r), observe: v.index.observe}
+	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: v.index.observe}
 	for h := range now.about(r) {
 		if err := w.judge(h); err != nil {
 			return err

@@ -143,9 +143,4 @@ func (r *ParamRef) fill() {
 }
 
 // Group returns the API group of the kinds for a domain; "" means k8s.io.
-func Group(domain string) string {
-	if domain == "" {
-		domain = "k8s.io"
-	}
-	return "admissionregistration." + domain
-}
+func Group(domain string) string { return match.Group(domain) }

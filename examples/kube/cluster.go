@@ -24,8 +24,8 @@ import (
 
 func unlessFalse(_ time.Time, v []any) any { return v[0] != false }
 
-// admissionKinds are the kinds of admissionregistration.k8s.io. Policies are in force; webhooks are stored and
-// have no effect.
+// admissionKinds are the kinds of admissionregistration.k8s.io: policies and webhooks, with the plugins that
+// ask them.
 func admissionKinds(c *cluster) []registry.Definition {
 	const group = "admissionregistration.k8s.io"
 	extensions := []string{"api-extensions"}
@@ -38,7 +38,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 	}, "spec.paramKind")
 	bindings := columns(text("PolicyName", "spec.policyName", "The policy."),
 		made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
-	return []registry.Definition{kinds.WithPolicies(several{
+	return []registry.Definition{kinds.WithWebhooks(kinds.WebhookOptions{Services: c.service, Stats: c.calls}, kinds.WithPolicies(several{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
@@ -81,7 +81,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}}},
-	}, kinds.CountChecks(c.checks))}
+	}, kinds.CountChecks(c.checks)))}
 }
 
 func paramName(v []any) any {

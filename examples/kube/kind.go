@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyplugin "github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -101,9 +102,13 @@ func (c *cluster) unenforced(group, plural string) string {
 	if group == rbacv1.GroupName && !c.RolesCount {
 		what = "roles"
 	}
-	if strings.HasPrefix(plural, "validatingadmissionpolic") && !c.without(policyplugin.Name) ||
-		strings.HasPrefix(plural, "mutatingadmissionpolic") && !c.without(policyplugin.MutatingName) {
-		what = ""
+	for prefix, plugin := range map[string]string{
+		"validatingadmissionpolic": policyplugin.Name, "mutatingadmissionpolic": policyplugin.MutatingName,
+		"validatingwebhook": webhook.ValidatingName, "mutatingwebhook": webhook.MutatingName,
+	} {
+		if strings.HasPrefix(plural, prefix) && !c.without(plugin) {
+			what = ""
+		}
 	}
 	if what == "" || !c.WarnUnenforced {
 		return ""

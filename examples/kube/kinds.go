@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,6 +12,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/webhook"
+	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -47,10 +51,14 @@ type Options struct {
 	// Unprivileged rejects privileged containers.
 	Unprivileged bool
 
+	// EndpointRouting connects to a ready endpoint of the service of a webhook. By default the server
+	// connects to the address of the service, which needs a proxy on its machine.
+	EndpointRouting bool
+
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of quotas, webhooks, policies and flow schemas with a warning that
+	// WarnUnenforced answers writes of quotas, limit ranges and flow schemas, and of disabled policies and webhooks, with a warning that
 	// nothing here enforces them; and those of roles, unless RolesCount is set.
 	WarnUnenforced bool
 
@@ -82,8 +90,9 @@ type Options struct {
 // themselves, so there is nothing to set up. SigningPlugins has others.
 func Plugins() []string {
 	return []string{
-		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", "NamespaceLifecycle",
+		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", webhook.MutatingName, "NamespaceLifecycle",
 		podSecurityName, "Priority", "StorageObjectInUseProtection", "TaintNodesByCondition", "ValidatingAdmissionPolicy",
+		webhook.ValidatingName,
 	}
 }
 
@@ -91,13 +100,14 @@ func Plugins() []string {
 // has from its start, and the addresses of services. It leaves out the groups apiextensions.k8s.io
 // and apiregistration.k8s.io, and component statuses, which nothing reports any more.
 func Kinds(o Options) registry.Definition {
-	return definition{o, &signingStats{}, &kinds.PolicyStats{}, &podSecurityStats{release: release()}}
+	return definition{o, &signingStats{}, &kinds.PolicyStats{}, &kinds.WebhookStats{}, &podSecurityStats{release: release()}}
 }
 
 type definition struct {
 	Options
 	signing *signingStats
 	checks  *kinds.PolicyStats
+	calls   *kinds.WebhookStats
 	pods    *podSecurityStats
 }
 
@@ -108,12 +118,13 @@ func release() api.Version { return api.MajorMinorVersion(1, 36) }
 func (d definition) CollectMetrics(r *metrics.Registry) {
 	d.signing.collect(r)
 	d.checks.CollectMetrics(r)
+	d.calls.CollectMetrics(r)
 	d.pods.collect(r)
 }
 
 // Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
-	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks}
+	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks, calls: d.calls}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
@@ -173,6 +184,7 @@ type cluster struct {
 	enumerations enumerations
 	signing      *signingStats
 	checks       *kinds.PolicyStats
+	calls        *kinds.WebhookStats
 
 	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[engine.Engine]
@@ -197,6 +209,15 @@ func (c *cluster) check() error {
 
 // without reports whether an admission plugin is disabled.
 func (c *cluster) without(plugin string) bool { return slices.Contains(c.Without, plugin) }
+
+// service finds where the service of a webhook is.
+func (c *cluster) service(ctx context.Context, namespace, name string, port int32) (string, error) {
+	e := c.engine.Load()
+	if e == nil {
+		return "", errors.New("the server has not started")
+	}
+	return aggregate.Services(e, "k8s.io", c.EndpointRouting).Resolve(ctx, namespace, name, port)
+}
 
 // hooks run when the server starts.
 func (c *cluster) hooks() []registry.Hook {

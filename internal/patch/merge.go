@@ -23,6 +23,10 @@ type Options struct {
 	// Unknown, if not nil, is called with the path, such as "[0].foo", of each member of an operation
 	// of a JSON patch that has no meaning.
 	Unknown func(path string)
+
+	// ReplaceAdds lets a replace of a JSON patch add a member that an object does not have, as the
+	// library of kube-apiserver does. Patches of webhooks rely on that.
+	ReplaceAdds bool
 }
 
 // Merge applies a JSON Merge Patch. The body must be an object. Any other value would replace the

@@ -29,6 +29,13 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
+	if o.ReplaceAdds {
+		for i := range operations {
+			if op := &operations[i]; op.op == "replace" && lacks(original, op.path) {
+				op.op = "add"
+			}
+		}
+	}
 	patched, err := o.run(operations, original)
 	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))

@@ -91,3 +91,28 @@ func refersToList(tree any, pointer string) bool {
 	_, list := tree.([]any)
 	return list
 }
+
+// lacks reports whether a pointer names a member of an object in tree that this object does not have.
+func lacks(tree any, pointer string) bool {
+	tokens := strings.Split(pointer, "/")[1:]
+	for i, token := range tokens {
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		switch t := tree.(type) {
+		case map[string]any:
+			v, ok := t[token]
+			if !ok {
+				return i == len(tokens)-1
+			}
+			tree = v
+		case []any:
+			n, err := strconv.Atoi(token)
+			if err != nil || n < 0 || n >= len(t) {
+				return false
+			}
+			tree = t[n]
+		default:
+			return false
+		}
+	}
+	return false
+}

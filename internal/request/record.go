@@ -11,6 +11,10 @@ type Record struct {
 	// KeepsAnswer asks the handlers for the body of the answer.
 	KeepsAnswer bool
 
+	// KeepsRequest says that the record shows what clients sent, so that it may show other parts of
+	// objects, too.
+	KeepsRequest bool
+
 	// Request and Answer are bodies in JSON, whatever the client sent and got. Nobody may change
 	// them.
 	Request, Answer []byte
@@ -39,3 +43,6 @@ func (r *Record) KeepStatus(s meta.Status) {
 		r.Status = &s
 	}
 }
+
+// ShowsBodies reports whether the record of the request shows bodies.
+func (x *Exchange) ShowsBodies() bool { return x != nil && x.Record != nil && x.Record.KeepsRequest }

@@ -3,8 +3,10 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -73,7 +75,7 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	if out.timeout == 0 {
 		out.timeout = defaultTimeout
 	}
-	at.RawQuery = "timeout=" + out.timeout.String()
+	at.RawQuery = "" // every request has one of its own
 	out.transport = &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,
@@ -186,12 +188,16 @@ func refuseLocalServices(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// post sends a JSON document and returns the answer, which has at most longest bytes.
-func (c *Client) post(ctx context.Context, document []byte, longest int) ([]byte, error) {
+// Post sends a JSON document and returns the answer, which has at most longest bytes. The error for an
+// answer that is not a success says what Kubernetes' client would say.
+func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	to := c.to
 	to.Longest = longest
+	if deadline, ok := ctx.Deadline(); ok { // that of the request may come before ours
+		to.URL += "?timeout=" + wholeSeconds(time.Until(deadline)).String()
+	}
 	answer, err := to.Post(ctx, document)
 	if c.closed.Load() {
 		c.transport.CloseIdleConnections() // the one of this request is not needed again
@@ -200,6 +206,14 @@ func (c *Client) post(ctx context.Context, document []byte, longest int) ([]byte
 		return nil, errors.New(refusal(code))
 	}
 	return answer, err
+}
+
+// wholeSeconds rounds up, as Kubernetes does for the time that it tells webhooks.
+func wholeSeconds(d time.Duration) time.Duration {
+	if whole := d.Truncate(time.Second); whole != d {
+		return whole + time.Second
+	}
+	return d
 }
 
 // refusal describes an answer that is not a success, as Kubernetes' client does.
@@ -248,4 +262,13 @@ func refusal(e *connection.CodeError) string {
 func (c *Client) Close() {
 	c.closed.Store(true)
 	c.transport.CloseIdleConnections()
+}
+
+// NewUID returns a random name for one exchange with a webhook.
+func NewUID() string {
+	var id [16]byte
+	_, _ = rand.Read(id[:]) // it never fails
+	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+	h := hex.EncodeToString(id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

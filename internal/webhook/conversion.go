@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -90,11 +88,7 @@ func versionOf(kind string) string {
 }
 
 func (r *conversionReview) ask(ctx context.Context, c *Client) ([]map[string]any, error) {
-	var id [16]byte
-	_, _ = rand.Read(id[:]) // it never fails
-	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-	h := hex.EncodeToString(id[:])
-	r.uid = h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	r.uid = NewUID()
 	all := make([]any, len(r.objects))
 	for i, t := range r.objects {
 		all[i] = t
@@ -106,7 +100,7 @@ func (r *conversionReview) ask(ctx context.Context, c *Client) ([]map[string]any
 	if err != nil {
 		return nil, r.fail(apiserver.ConversionCallFailed, 0, "failed: %w", err)
 	}
-	answer, err := c.post(ctx, document, min(len(r.objects)*maxObjectBytes, max(maxAnswerBytes, 8*len(document))))
+	answer, err := c.Post(ctx, document, min(len(r.objects)*maxObjectBytes, max(maxAnswerBytes, 8*len(document))))
 	if err != nil {
 		return nil, r.fail(apiserver.ConversionCallFailed, 0, "failed: %w", err)
 	}

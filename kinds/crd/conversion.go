@@ -96,19 +96,7 @@ func (c *conversions) client(config *WebhookClientConfig) (*sharedClient, error)
 	if have := c.clients[key]; have != nil {
 		return have, nil
 	}
-	to := webhook.Config{CABundle: config.CABundle}
-	if config.URL != nil {
-		to.URL = *config.URL
-	}
-	if s := config.Service; s != nil {
-		to.Service = &webhook.Service{Namespace: s.Namespace, Name: s.Name, Port: 443}
-		if s.Path != nil {
-			to.Service.Path = *s.Path
-		}
-		if s.Port != nil {
-			to.Service.Port = *s.Port
-		}
-	}
+	to := webhook.ConfigOf(config.URL, (*webhook.ServiceReference)(config.Service), config.CABundle)
 	client, err := webhook.New(to, c.resolve)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/kindwright/kindwright/internal/words"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -58,7 +59,7 @@ func validateSpec(now, before *judged, with compilers, f *status.Fields) {
 }
 
 func validateGroup(group string, at status.Field) {
-	switch problems := subdomainProblems(group); {
+	switch problems := words.SubdomainProblems(group); {
 	case group == "":
 		at.Required("")
 	case len(problems) > 0:
@@ -109,7 +110,7 @@ func validateVersions(now *judged, h *hoisted, at status.Field) {
 		}
 		names[v.Name] = true
 		field := at.Child("versions").Index(i)
-		if problems := labelProblems(v.Name); len(problems) > 0 {
+		if problems := words.LabelProblems(v.Name); len(problems) > 0 {
 			field.Child("name").Invalid(v.Name, joined(problems))
 		}
 		validateDeprecation(v, field.Child("deprecationWarning"))
@@ -122,7 +123,7 @@ func validateVersions(now *judged, h *hoisted, at status.Field) {
 		at.Child("versions").Invalid(now.versions(), "must have exactly one version marked as storage version")
 	}
 	if len(c.Spec.Versions) > 0 && c.Spec.Versions[0].Name != "" {
-		if problems := labelProblems(c.Spec.Versions[0].Name); len(problems) > 0 {
+		if problems := words.LabelProblems(c.Spec.Versions[0].Name); len(problems) > 0 {
 			at.Child("version").Invalid(c.Spec.Versions[0].Name, joined(problems))
 		}
 	}
@@ -170,7 +171,7 @@ func validateRequiredNames(n *CustomResourceDefinitionNames, at status.Field) {
 // Source: CRD-02.
 func validateNames(n *CustomResourceDefinitionNames, at status.Field) {
 	check := func(at status.Field, name, word, preface string) {
-		if problems := labelProblems(word); name != "" && len(problems) > 0 {
+		if problems := words.LabelProblems(word); name != "" && len(problems) > 0 {
 			at.Invalid(name, preface+joined(problems))
 		}
 	}
@@ -186,9 +187,9 @@ func validateNames(n *CustomResourceDefinitionNames, at status.Field) {
 	validateLabels(n.Categories, at.Child("categories"))
 }
 
-func validateLabels(words []string, at status.Field) {
-	for i, word := range words {
-		if problems := labelProblems(word); len(problems) > 0 {
+func validateLabels(list []string, at status.Field) {
+	for i, word := range list {
+		if problems := words.LabelProblems(word); len(problems) > 0 {
 			at.Index(i).Invalid(word, joined(problems))
 		}
 	}

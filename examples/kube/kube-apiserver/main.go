@@ -137,7 +137,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 	}
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
-		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(),
+		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,

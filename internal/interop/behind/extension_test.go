@@ -96,7 +96,10 @@ func TestOPS_08_KubectlBehindTheHost(t *testing.T) {
 	},
 		waitLimit, often, "%s", watched)
 	k.run("get ships --field-selector=spec.port=palos -o name", `^ship.fleet.example.com/santa-maria$`)
+	require.Eventually(t, func() bool { return k.start("", &buffer{}, "explain", "ship") == 0 }, waitLimit, often,
+		"the host fetches the documents of the extension in its own time")
 	k.run("explain ship.spec", `^ +crew\s+<integer>`, `How many sail it\.`)
+	require.Eventually(t, func() bool { return k.start("", &buffer{}, "explain", "ship", "--output=plaintext-openapiv2") == 0 }, waitLimit, often)
 	k.run("explain ship.spec --output=plaintext-openapiv2", `^ +crew\s+<integer>`)
 	k.run("scale ship santa-maria --replicas=41", `scaled`)
 	k.run("get ship santa-maria -o jsonpath={.spec.crew}", `^41$`)

@@ -1,0 +1,207 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/feed"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/webhook"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// hook is a webhook that the server has. It is immutable.
+type hook struct {
+	*ValidatingWebhook
+	configuration string
+	again         bool // it asks to be asked again
+	matcher       *match.Matcher
+	failed        error                                            // why there is no matcher
+	client        func() (*webhook.Client, error)                  // made at the first call
+	conditions    func() (*cel.Admission, match.Conditions, error) // likewise
+}
+
+// configuration is what the index keeps of a configuration.
+type configuration struct {
+	hooks []*hook
+	text  string // of the webhooks, to notice changes
+}
+
+// index knows the configurations of one kind.
+type index struct {
+	o Options
+
+	mu             sync.Mutex
+	configurations map[string]*configuration
+	current        atomic.Pointer[snapshot]
+}
+
+// snapshot is what the index knows at one time. It is immutable.
+type snapshot struct {
+	hooks []*hook         // by the names of configurations, and then as they stand there
+	named map[string]bool // the plural names in their rules
+	every bool            // a hook is about all resources
+}
+
+func newIndex(o Options) *index {
+	x := &index{o: o, configurations: map[string]*configuration{}}
+	x.current.Store(&snapshot{})
+	return x
+}
+
+// any reports whether a hook may be about a request.
+func (s *snapshot) any(r *admission.Request) bool {
+	if s.every || s.named[r.Resource.Resource] {
+		return true
+	}
+	if len(s.named) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(match.OtherPlurals(r), func(plural string) bool { return s.named[plural] })
+}
+
+// publish makes the snapshot of what the index knows. The caller holds the lock.
+func (x *index) publish() {
+	out := &snapshot{named: map[string]bool{}}
+	for _, name := range slices.Sorted(maps.Keys(x.configurations)) {
+		for _, h := range x.configurations[name].hooks {
+			out.hooks = append(out.hooks, h)
+			if h.matcher == nil {
+				out.every = true
+				continue
+			}
+			names, all := h.matcher.Names()
+			out.every = out.every || all
+			for _, name := range names {
+				out.named[name] = true
+			}
+		}
+	}
+	x.current.Store(out)
+}
+
+// put takes a configuration. reinvoked are the webhooks that ask to be asked again.
+func (x *index) put(name string, webhooks []*ValidatingWebhook, again []bool) {
+	c := &configuration{}
+	if text, err := json.Marshal(struct {
+		Webhooks []*ValidatingWebhook
+		Again    []bool
+	}{webhooks, again}); err == nil {
+		c.text = string(text)
+	}
+	if have := x.configurations[name]; have != nil {
+		if c.text != "" && have.text == c.text {
+			return // only the metadata changed
+		}
+		x.drop(name)
+	}
+	for i, w := range webhooks {
+		if len(w.Rules) > 0 { // without rules, it is about nothing
+			c.hooks = append(c.hooks, x.hook(name, w, again[i]))
+		}
+	}
+	x.configurations[name] = c
+}
+
+func (x *index) hook(configuration string, w *ValidatingWebhook, again bool) *hook {
+	h := &hook{ValidatingWebhook: w, configuration: configuration, again: again}
+	h.matcher, h.failed = match.Compile(w.resources())
+	h.client = sync.OnceValues(func() (*webhook.Client, error) {
+		to := webhook.ConfigOf(w.ClientConfig.URL, (*webhook.ServiceReference)(w.ClientConfig.Service), w.ClientConfig.CABundle)
+		to.Timeout = h.timeout()
+		return webhook.New(to, webhook.Resolver(x.o.Services))
+	})
+	prices := x.o.Prices
+	var once sync.Once
+	var scope *cel.Admission
+	var conditions match.Conditions
+	var failed error
+	h.conditions = func() (*cel.Admission, match.Conditions, error) {
+		once.Do(func() {
+			if scope, failed = cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: prices}); failed == nil {
+				conditions = match.CompileConditions(scope, w.MatchConditions)
+			}
+		})
+		return scope, conditions, failed
+	}
+	return h
+}
+
+func (x *index) drop(name string) {
+	if c := x.configurations[name]; c != nil {
+		for _, h := range c.hooks {
+			if client, err := h.client(); err == nil {
+				client.Close()
+			}
+		}
+	}
+	delete(x.configurations, name)
+}
+
+func (x *index) validating() watch.Observer {
+	return &feed.Feed[ValidatingWebhookConfiguration]{
+		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
+		Put: func(c *ValidatingWebhookConfiguration) {
+			all := make([]*ValidatingWebhook, len(c.Webhooks))
+			for i := range c.Webhooks {
+				all[i] = &c.Webhooks[i]
+			}
+			x.put(c.Name, all, make([]bool, len(all)))
+		},
+	}
+}
+
+func (x *index) mutating() watch.Observer {
+	return &feed.Feed[MutatingWebhookConfiguration]{
+		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
+		Put: func(c *MutatingWebhookConfiguration) {
+			all, again := make([]*ValidatingWebhook, len(c.Webhooks)), make([]bool, len(c.Webhooks))
+			for i := range c.Webhooks {
+				w := &c.Webhooks[i]
+				all[i], again[i] = w.common(), w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == IfNeeded
+			}
+			x.put(c.Name, all, again)
+		},
+	}
+}
+
+func (x *index) known() []string { return slices.Collect(maps.Keys(x.configurations)) }
+
+func (h *hook) ignores() bool { return h.FailurePolicy != nil && *h.FailurePolicy == Ignore }
+
+func (h *hook) timeout() time.Duration {
+	if h.TimeoutSeconds == nil {
+		return defaultTimeout * time.Second
+	}
+	return time.Duration(*h.TimeoutSeconds) * time.Second
+}
+
+// concerns reports whether a webhook is about a write, and in which form it is shown. An error is that
+// of a selector or of a match condition.
+// Source: WHK-03, WHK-05, WHK-06, WHK-10.
+func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFunc) (as admission.Form, ok bool, err error) {
+	if h.failed != nil {
+		return as, false, h.failed
+	}
+	if as, ok, err = h.matcher.Match(ctx, r); err != nil || !ok || len(h.MatchConditions) == 0 {
+		return as, ok, err
+	}
+	scope, conditions, err := h.conditions()
+	if err != nil {
+		return as, false, err
+	}
+	in, err := match.Input(ctx, r, as, ask)
+	if err != nil {
+		return as, false, fmt.Errorf("failed to convert object version: %w", err)
+	}
+	ok, _, err = conditions.Hold(ctx, scope.Run(in, cel.MatchConditionsCostLimit))
+	return as, ok, err
+}

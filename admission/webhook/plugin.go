@@ -1,0 +1,248 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/webhook"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
+)
+
+// The names of the plugins.
+const (
+	MutatingName   = "MutatingAdmissionWebhook"
+	ValidatingName = "ValidatingAdmissionWebhook"
+)
+
+// ServiceResolver returns the address of a service, as "host:port". It is asked for each new connection
+// to a webhook.
+type ServiceResolver func(ctx context.Context, namespace, name string, port int32) (address string, err error)
+
+// Options say how webhooks are asked. The zero value is ready for use.
+type Options struct {
+	GroupDomain string          // the domain of the server's own groups; "" means k8s.io
+	Prices      cel.Prices      // what the parts of match conditions cost
+	Services    ServiceResolver // where services are; nil finds them by DNS, as "name.namespace.svc"
+
+	// Called is told of each call of a webhook, by the goroutine that made it. It may be nil.
+	Called func(Call)
+}
+
+// Failure says why a webhook had no say, or why it rejected a write.
+type Failure string
+
+// The failures, as the metrics of kube-apiserver name them.
+const (
+	NoFailure    Failure = "no_error"
+	CallFailed   Failure = "calling_webhook_error"
+	ServerFailed Failure = "apiserver_internal_error"
+)
+
+// Call is one call of a webhook.
+type Call struct {
+	Webhook   string // its name
+	Mutating  bool
+	Operation admission.Operation
+	Rejected  bool // the write was rejected because of it
+	Code      int  // of the rejection that the webhook asked for; 0 for others
+	Ignored   bool // it failed, and was ignored
+	Failure   Failure
+	Took      time.Duration
+}
+
+// Mutations returns the plugin that asks the mutating webhooks of the server that binds it. The server
+// must serve their kind, as kinds.Webhooks does, which also brings the plugin.
+// Source: WHK-12.
+func Mutations(o Options) admission.Plugin {
+	return admission.Plugin{
+		Name:    MutatingName,
+		Handles: o.concerns,
+		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
+			x := newIndex(o)
+			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "mutatingwebhookconfigurations"}
+			return &mutator{x}, nil, b.Observe(kind, watch.EveryObject(x.mutating()))
+		},
+	}
+}
+
+// Plugin returns the plugin that asks the validating webhooks of the server that binds it. The server
+// must serve their kind, as kinds.Webhooks does, which also brings the plugin.
+// Source: WHK-12.
+func Plugin(o Options) admission.Plugin {
+	return admission.Plugin{
+		Name:    ValidatingName,
+		Handles: o.concerns,
+		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
+			x := newIndex(o)
+			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "validatingwebhookconfigurations"}
+			return nil, &validator{x}, b.Observe(kind, watch.EveryObject(x.validating()))
+		},
+	}
+}
+
+// concerns reports whether webhooks are asked about a write. Source: WHK-15.
+func (o Options) concerns(t admission.Target) bool { return !match.IsConfiguration(t, o.GroupDomain) }
+
+// domain is the domain of the groups of Kubernetes, as the server serves them.
+func (o Options) domain() string {
+	if o.GroupDomain == "" {
+		return "k8s.io"
+	}
+	return o.GroupDomain
+}
+
+// asked is a webhook that is about a request.
+type asked struct {
+	*hook
+	at   int // among all webhooks of the index
+	form admission.Form
+}
+
+// walk asks the webhooks of an index about one request.
+type walk struct {
+	ctx     context.Context //nolint:containedctx // of one request
+	x       *index
+	r       *admission.Request
+	ask     cel.AskFunc
+	mutates bool
+	round   int // 1 when webhooks are asked again
+}
+
+func (x *index) walk(ctx context.Context, r *admission.Request, mutates bool) *walk {
+	return &walk{ctx: ctx, x: x, r: r, ask: match.Ask(ctx, r), mutates: mutates}
+}
+
+// concerned reports whether a webhook is about the request. A failure to find out counts as the
+// failurePolicy says; the error rejects the write.
+func (w *walk) concerned(h *hook, at int) (asked, bool, error) {
+	form, ok, err := h.concerns(w.ctx, w.r, w.ask)
+	switch {
+	case err == nil:
+		return asked{h, at, form}, ok, nil
+	case w.ctx.Err() != nil:
+		return asked{}, false, context.Cause(w.ctx)
+	case h.ignores():
+		return asked{}, false, nil
+	}
+	return asked{}, false, status.Forbidden(w.r.GroupResource(), w.r.Name, err.Error())
+}
+
+// failure is a webhook that could not be asked, or whose answer is not one.
+type failure struct{ err error }
+
+func (f *failure) Error() string { return f.err.Error() }
+
+// call asks a webhook. An error is a *failure, or the answer to the request.
+func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
+	if w.r.DryRun {
+		if h.SideEffects == nil {
+			return nil, &failure{errors.New("Webhook SideEffects is nil")}
+		}
+		if !isQuiet(h.ValidatingWebhook) {
+			return nil, status.BadRequest("admission webhook %q does not support dry run", h.Name)
+		}
+	}
+	version, err := versionFor(h.ValidatingWebhook)
+	if err != nil {
+		return nil, &failure{err}
+	}
+	client, err := h.client()
+	if err != nil {
+		return nil, &failure{fmt.Errorf("could not get REST client: %w", err)}
+	}
+	v := &review{group: "admission." + w.x.o.domain(), version: version, mutates: w.mutates, uid: webhook.NewUID()}
+	document, err := v.document(w.r, h.form, in)
+	if err != nil {
+		return nil, &failure{fmt.Errorf("could not create admission objects: %w", err)}
+	}
+	text, err := client.Post(w.ctx, document, maxAnswer)
+	if err != nil {
+		return nil, &failure{fmt.Errorf("failed to call webhook: %w", err)}
+	}
+	out, err := v.read(text)
+	if err != nil {
+		return nil, &failure{fmt.Errorf("received invalid webhook response: %w", err)}
+	}
+	for key, value := range out.annotations {
+		_ = w.r.Annotate(w.ctx, h.Name+"/"+key, value) // what is no key is left out
+	}
+	for _, text := range out.warnings {
+		w.r.Warn(w.ctx, text)
+	}
+	if !out.allowed {
+		return nil, &denial{status.FromStatus(out.refusal(h.Name))}
+	}
+	return out, nil
+}
+
+// denial is a rejection that a webhook asked for.
+type denial struct{ answer *status.Error }
+
+func (d *denial) Error() string { return d.answer.Error() }
+
+// decide turns the error of a call into the answer to the request: nil if it is ignored. It tells
+// what became of the call.
+// Source: WHK-04.
+func (w *walk) decide(h asked, err error, began time.Time) error {
+	call := Call{Webhook: h.Name, Mutating: w.mutates, Operation: w.r.Operation, Failure: NoFailure, Took: time.Since(began)}
+	answer := err
+	var failed *failure
+	var denied *denial
+	switch {
+	case err == nil:
+	case errors.As(err, &failed):
+		call.Failure = CallFailed
+		answer = internal(fmt.Errorf("failed calling webhook %q: %w", h.Name, failed.err))
+		if call.Ignored = h.ignores(); call.Ignored {
+			answer = w.late()
+			w.note("failed-open."+w.sort(), h, h.Name)
+		}
+	case errors.As(err, &denied):
+		answer = denied.answer
+		call.Code = int(denied.answer.Status().Code)
+	default:
+		call.Failure = ServerFailed
+	}
+	call.Rejected = answer != nil
+	if w.x.o.Called != nil {
+		w.x.o.Called(call)
+	}
+	return answer
+}
+
+// late is the answer to a request whose time is over: what failed then is not only the webhook.
+func (w *walk) late() error {
+	if w.ctx.Err() == nil {
+		return nil
+	}
+	return context.Cause(w.ctx)
+}
+
+// note adds an annotation about a webhook to the audit record. Which one it is, and whether it was
+// asked again, is in the key.
+// Source: WHK-16.
+func (w *walk) note(about string, h asked, value string) {
+	key := about + ".webhook.admission." + w.x.o.domain() + "/round_" + strconv.Itoa(w.round) + "_index_" + strconv.Itoa(h.at)
+	_ = w.r.Annotate(w.ctx, key, value) // the key is valid
+}
+
+// internal is a 500 whose text is meant for clients, because webhooks are theirs.
+func internal(err error) *status.Error {
+	return status.Internal(err).WithMessage("Internal error occurred: " + err.Error())
+}
+
+// sort is the part of annotations that says which webhooks they are about.
+func (w *walk) sort() string {
+	if w.mutates {
+		return "mutation"
+	}
+	return "validating"
+}

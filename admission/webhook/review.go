@@ -1,0 +1,160 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/meta"
+)
+
+// maxAnswer bounds the answer of a webhook in bytes: the patch of the largest object, in base64, and what
+// else an answer has.
+const maxAnswer = 8 << 20
+
+// maxSaid bounds the texts of a webhook that errors repeat, in bytes.
+const maxSaid = 256
+
+const jsonPatch = "JSONPatch"
+
+// verdict is the answer of a webhook.
+type verdict struct {
+	allowed     bool
+	result      *meta.Status
+	patch       []byte
+	annotations map[string]string
+	warnings    []string
+}
+
+// answer is the response of an AdmissionReview.
+type answer struct {
+	UID              string            `json:"uid"`
+	Allowed          bool              `json:"allowed"`
+	Status           *meta.Status      `json:"status"`
+	Patch            *string           `json:"patch"`
+	PatchType        *string           `json:"patchType"`
+	AuditAnnotations map[string]string `json:"auditAnnotations"`
+	Warnings         []string          `json:"warnings"`
+}
+
+// review is one exchange with a webhook.
+type review struct {
+	group, version string // of the AdmissionReview
+	mutates        bool
+	uid            string
+}
+
+var errNoVersion = errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+
+// versionFor returns the first version of AdmissionReview that a webhook accepts and we know.
+// Source: WHK-09.
+func versionFor(w *ValidatingWebhook) (string, error) {
+	i := slices.IndexFunc(w.AdmissionReviewVersions, func(v string) bool { return v == "v1" || v == "v1beta1" })
+	if i < 0 {
+		return "", errNoVersion
+	}
+	return w.AdmissionReviewVersions[i], nil
+}
+
+// document returns the review that the webhook is sent.
+// Source: ADM-02 to ADM-15.
+func (v *review) document(r *admission.Request, as admission.Form, in *cel.AdmissionInput) ([]byte, error) {
+	request := match.Describe(r, as)
+	request["uid"] = v.uid
+	for name, object := range map[string]map[string]any{"object": in.Object, "oldObject": in.OldObject} {
+		if request[name] = any(nil); object != nil {
+			request[name] = object
+		}
+	}
+	if _, ok := request["options"]; !ok {
+		request["options"] = nil
+	}
+	return json.AppendTree(nil, map[string]any{"kind": "AdmissionReview", "apiVersion": v.group + "/" + v.version, "request": request})
+}
+
+// read checks an answer. The error says what is wrong with it. Webhooks of version v1beta1 need to set
+// neither kind nor uid.
+// Source: ADM-16 to ADM-20, WHK-14.
+func (v *review) read(text []byte) (*verdict, error) {
+	var got struct {
+		meta.TypeMeta `json:",inline"`
+		Response      *answer `json:"response"`
+	}
+	// A tree first: it bounds the memory that an answer takes.
+	if _, err := json.DecodeTree(text, json.TreeOptions{Memory: json.RequestMemory, Duplicates: func(string) {}}); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		return nil, err
+	}
+	if got.Response == nil {
+		return nil, errors.New("webhook response was absent")
+	}
+	a := got.Response
+	strict := v.version == "v1"
+	if strict && a.UID != v.uid {
+		return nil, fmt.Errorf("expected response.uid=%q, got %q", v.uid, clip.Text(a.UID, maxSaid))
+	}
+	if want := v.group + "/" + v.version; strict && (got.APIVersion != want || got.Kind != "AdmissionReview") {
+		return nil, fmt.Errorf("expected webhook response of %s, Kind=AdmissionReview, got %s, Kind=%s", want, clip.Text(got.APIVersion, maxSaid), clip.Text(got.Kind, maxSaid))
+	}
+	out := &verdict{allowed: a.Allowed, result: a.Status, annotations: a.AuditAnnotations, warnings: a.Warnings}
+	if strict {
+		if err := v.checkPatch(a); err != nil {
+			return nil, err
+		}
+	}
+	if a.Patch != nil && *a.Patch != "" {
+		var err error
+		if out.patch, err = base64.StdEncoding.DecodeString(*a.Patch); err != nil {
+			return nil, fmt.Errorf("response.patch: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// checkPatch checks that a patch comes with its type, and only where it may come.
+func (v *review) checkPatch(a *answer) error {
+	patched := a.Patch != nil && *a.Patch != ""
+	switch {
+	case !v.mutates && patched:
+		return errors.New("validating webhook may not return response.patch")
+	case !v.mutates && a.PatchType != nil:
+		return errors.New("validating webhook may not return response.patchType")
+	case patched && a.PatchType == nil:
+		return errors.New("webhook returned response.patch but not response.patchType")
+	case !patched && a.PatchType != nil:
+		return errors.New("webhook returned response.patchType but not response.patch")
+	case patched && *a.PatchType != jsonPatch:
+		return fmt.Errorf("invalid response.patchType of %q", clip.Text(*a.PatchType, maxSaid))
+	}
+	return nil
+}
+
+// refusal is the error for a write that a webhook denies.
+// Source: WHK-13, ADM-18, ADM-23.
+func (v *verdict) refusal(name string) meta.Status {
+	var out meta.Status
+	if v.result != nil {
+		out = *v.result
+	}
+	if out.Code < 400 {
+		out.Code = 400
+	}
+	said := fmt.Sprintf("admission webhook %q denied the request", name)
+	switch {
+	case out.Message != "":
+		out.Message = said + ": " + out.Message
+	case out.Reason != "":
+		out.Message = said + ": " + string(out.Reason)
+	default:
+		out.Message = said + " without explanation"
+	}
+	return out
+}
