@@ -173,7 +173,6 @@ func TestRestoredUnderServers(t *testing.T) {
 			stopping.Go(func() { s.stop() })
 		}
 		stopping.Wait()
-		f.unfollow() // a watch of the store would see the past come back, and end
 		f.etcds.Stop()
 		f.forget() // our own handle would notice the restored members, as it must, and say so
 		for _, m := range f.etcds.Members {

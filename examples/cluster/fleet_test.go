@@ -33,22 +33,21 @@ import (
 // fleet is three servers on three members of etcd, each server with a network of its own, and clients of
 // all servers that note what they are told.
 type fleet struct {
-	t        *testing.T
-	etcds    *etcdtest.Cluster
-	paths    [3][]*etcdtest.Proxy // by server and member
-	servers  [3]*running
-	urls     [3]string
-	admin    *clientv3.Client
-	store    *etcd.DB // without a server or proxy between
-	unfollow func()   // ends the record
-	forget   func()   // ends the record, and empties it and all that refers to it
-	client   *http.Client
-	stop     context.CancelFunc // ends informers and the record
-	ctx      context.Context
-	running  sync.WaitGroup
-	hold     context.CancelFunc // ends writers and readers
-	working  context.Context
-	workers  sync.WaitGroup
+	t       *testing.T
+	etcds   *etcdtest.Cluster
+	paths   [3][]*etcdtest.Proxy // by server and member
+	servers [3]*running
+	urls    [3]string
+	admin   *clientv3.Client
+	store   *etcd.DB // without a server or proxy between
+	forget  func()   // ends the record, and empties it and all that refers to it
+	client  *http.Client
+	stop    context.CancelFunc // ends informers and the record
+	ctx     context.Context
+	running sync.WaitGroup
+	hold    context.CancelFunc // ends writers and readers
+	working context.Context
+	workers sync.WaitGroup
 
 	mu        sync.Mutex
 	told      map[string]told // of writes, by the value written
@@ -136,12 +135,9 @@ func (f *fleet) follow(restored bool) {
 	require.NoError(f.t, err)
 	ctx, cancel := context.WithCancel(f.ctx)
 	done := make(chan struct{})
-	f.store, f.unfollow = store, func() {
+	f.store, f.forget = store, func() {
 		cancel()
 		<-done
-	}
-	f.forget = func() {
-		f.unfollow()
 		_ = store.Close() // it may have ended
 		f.mu.Lock()
 		defer f.mu.Unlock()
