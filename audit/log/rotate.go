@@ -165,7 +165,7 @@ func (r *rotating) rotate() error {
 	}
 	if err := r.reopen(); err != nil {
 		r.current = nil
-		return errors.Join(err, os.Rename(backup, r.path))
+		return errors.Join(err, files.Rename(backup, r.path))
 	}
 	r.tidying.Go(r.clean)
 	return nil

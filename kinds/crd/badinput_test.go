@@ -77,8 +77,8 @@ func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
 	}{
 		{"100,000 nodes", `{"type":"object","properties":{` + each(100_000, `"p%d":{"type":"string"}`) + `}}`, 413, refused, fixed},
 		{"20,000 nodes", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"string"}`) + `}}`, 201, refused, fixed},
-		{"20,000 lists in lists", `{"type":"object","properties":{` + each(10_000, `"p%d":{"type":"array","items":{"type":"string","format":"x"}}`) + `}}`, 201, refused, fixed},
-		{"990 branches that differ", `{"type":"integer","allOf":[` + each(899, `{"maximum":%d}`) + `]}`, 201, refused, 4 * fixed},
+		{"10,000 lists with unknown formats", `{"type":"object","properties":{` + each(10_000, `"p%d":{"type":"array","items":{"type":"string","format":"x"}}`) + `}}`, 201, refused, fixed},
+		{"900 branches that differ", `{"type":"integer","allOf":[` + each(899, `{"maximum":%d}`) + `]}`, 201, refused, 4 * fixed},
 		{"1,000 lists deep", nested(1000, `{"type":"array","items":`, `{"type":"string"}`, `}`), 400, refused, fixed},
 		{"1,000 objects deep", nested(1000, `{"type":"object","properties":{"a":`, `{"type":"string"}`, `}}`), 400, refused, fixed},
 		{"1,000 allOf deep", `{"type":"integer","allOf":[` + nested(1000, `{"allOf":[`, `{"maximum":4}`, `]}`) + `]}`, 400, refused, fixed},
