@@ -218,8 +218,53 @@ var plainKeywords = map[string]keyword{
 type treeReader struct {
 	walk
 	nodes  int
-	listed int // in allOf, anyOf and oneOf, but for those that say integer or string
+	listed int              // in allOf, anyOf and oneOf, but for those that say integer or string
+	leaves map[scalar]*node // nodes that say nothing else; they are shared
 }
+
+// scalar is a schema with nothing but a type without parts, and maybe a format; or with nothing at all; or
+// that of a list of such values.
+type scalar struct {
+	typ, format string
+	list        bool
+}
+
+// nodes returns how many nodes a document has for it.
+func (s scalar) nodes() int {
+	if s.list {
+		return 2
+	}
+	return 1
+}
+
+// scalarOf returns what a schema says if it is a scalar. Most nodes of large documents are, and differ in
+// nothing but their place.
+func scalarOf(tree map[string]any) (scalar, bool) {
+	if tree != nil && len(tree) == 0 {
+		return scalar{}, true
+	}
+	typ, _ := tree["type"].(string)
+	if items, ok := tree["items"].(map[string]any); ok && len(tree) == 2 && Type(typ) == Array {
+		s, ok := scalarOf(items)
+		if s.list {
+			return scalar{}, false
+		}
+		s.list = true
+		return s, ok
+	}
+	format, formatted := tree["format"].(string)
+	if len(tree) != 1 && (len(tree) != 2 || !formatted) || len(format) > maxSharedFormat {
+		return scalar{}, false
+	}
+	switch Type(typ) {
+	case String, Integer, Number, Boolean:
+		return scalar{typ: typ, format: format}, true
+	}
+	return scalar{}, false
+}
+
+// maxSharedFormat bounds the names of formats by which nodes are shared.
+const maxSharedFormat = 64
 
 // maxStrange is how many schemas are read of those that no schema may have, such as the items of a list of items. One
 // is reason enough to refuse the document.
@@ -231,8 +276,13 @@ type keyword func(r *treeReader, s *Schema, v any)
 // node reads one schema. It returns a node even after problems, so that the rest of the document is
 // checked as well.
 func (r *treeReader) node(v any) *node {
-	n := &node{schema: &Schema{}}
 	tree, ok := v.(map[string]any)
+	leaf, isLeaf := scalarOf(tree)
+	if shared := r.leaves[leaf]; isLeaf && shared != nil && r.nodes+leaf.nodes() <= maxSchemaNodes && len(r.path) < 2*maxSchemaDepth {
+		r.nodes += leaf.nodes()
+		return shared
+	}
+	n := &node{schema: &Schema{}}
 	if !ok {
 		if v != nil { // null is an empty schema
 			r.typeError("object", v)
@@ -259,6 +309,12 @@ func (r *treeReader) node(v any) *node {
 		r.path = r.path[:len(r.path)-1]
 	}
 	n.finish()
+	if isLeaf {
+		if r.leaves == nil {
+			r.leaves = map[scalar]*node{}
+		}
+		r.leaves[leaf] = n
+	}
 	return n
 }
 

@@ -308,6 +308,8 @@ func TestNODEAZ_01_ANodeWritesOtherObjectsOfItsOwn(t *testing.T) {
 		{"CREATE", slice, "", "", `{"spec":{"allNodes":true}}`, "same NodeName"},
 		{"DELETE", slice, "s", on("n2"), "", "same NodeName"},
 		{"UPDATE", slice, "s", on("n1"), on("n1"), ""},
+		{"UPDATE", slice, "s", on("n1"), on("n2"), "same NodeName"},
+		{"UPDATE", slice, "s", on("n1"), `{"spec":{"allNodes":true}}`, "same NodeName"},
 		{"CREATE", csr, "", "", request(t, "kubernetes.io/kubelet-serving", "system:node:n1"), ""},
 		{"CREATE", csr, "", "", request(t, "kubernetes.io/kube-apiserver-client-kubelet", "system:node:n2"), "CN=system:node:n1"},
 		{"CREATE", csr, "", "", request(t, "example.com/other", "system:node:n2"), ""},

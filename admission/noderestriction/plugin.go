@@ -116,12 +116,14 @@ func checkCSINode(_ context.Context, q asked) error {
 	return nil
 }
 
-// checkSlice checks what the authorizer cannot: the object of a creation, and each object of a
-// deletion of many.
+// checkSlice checks what the authorizer cannot: the object of a creation, what an update makes of one,
+// and each object of a deletion of many.
 func checkSlice(_ context.Context, q asked) error {
 	switch {
 	case q.Operation == admission.Create && tree.Text(q.Object, "spec", "nodeName") != q.node:
 		return q.forbid("can only create ResourceSlice with the same NodeName as the requesting node")
+	case q.Operation == admission.Update && tree.Text(q.Object, "spec", "nodeName") != q.node:
+		return q.forbid("can only update ResourceSlice with the same NodeName as the requesting node")
 	case q.Operation == admission.Delete && tree.Text(q.OldObject, "spec", "nodeName") != q.node:
 		return q.forbid("can only delete ResourceSlice with the same NodeName as the requesting node")
 	}

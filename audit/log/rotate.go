@@ -34,10 +34,12 @@ type rotating struct {
 	pack    bool
 	now     func() time.Time
 	open    func(path string) (file, int64, error)
+	failed  func(error) // hears why the file was not replaced; may be nil
 
 	current file
 	size    int64
-	torn    bool // the file ends within a line
+	torn    bool      // the file ends within a line
+	not     time.Time // before this time it is not replaced: the last attempt failed
 
 	tidying sync.WaitGroup // the goroutine that removes and compresses old files
 	tidy    sync.Mutex     // held by it
@@ -47,6 +49,9 @@ func openRotating(path string, o Options) (*rotating, error) {
 	r := &rotating{
 		path: path, most: int64(o.MaxSize) << 20, backups: o.MaxBackups, age: time.Duration(o.MaxAge) * 24 * time.Hour, pack: o.Compress,
 		now: time.Now, open: openFile,
+	}
+	if o.Logger.GetSink() != nil {
+		r.failed = func(err error) { o.Logger.Error(err, "the audit log cannot be replaced and grows on", "path", path) }
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -95,12 +100,18 @@ func endsWithBreak(path string, size int64) bool {
 	return err == nil && last[0] == '\n'
 }
 
+// rotatePause is how long a file is not replaced after an attempt has failed.
+const rotatePause = time.Minute
+
 // append writes lines. It cuts off what a failed write has left, or ends it with a line break before
-// the next lines: each line is a whole record, or can be told from one.
+// the next lines: each line is a whole record, or can be told from one. A file that cannot be replaced,
+// as its directory takes no new names, grows on: records are worth more than a size.
 func (r *rotating) append(lines []byte) error {
-	if r.most > 0 && r.size > 0 && r.size+int64(len(lines)) > r.most {
+	if r.most > 0 && r.size > 0 && r.size+int64(len(lines)) > r.most && !r.now().Before(r.not) {
 		if err := r.rotate(); err != nil {
-			return err
+			if r.not = r.now().Add(rotatePause); r.failed != nil {
+				r.failed(err)
+			}
 		}
 	}
 	if r.current == nil {
@@ -139,21 +150,22 @@ func (r *rotating) close() error {
 	return r.current.Close()
 }
 
-// rotate renames the file and begins a new one. If the new one cannot be opened, the next write
-// tries again.
+// rotate renames the file and begins a new one. If that fails, the file has its name again, and is
+// closed.
 func (r *rotating) rotate() error {
 	if r.current != nil {
-		if err := r.current.Close(); err != nil {
+		err := r.current.Close()
+		if r.current = nil; err != nil {
 			return err
 		}
-		r.current = nil
 	}
 	backup := r.backup()
 	if err := files.Rename(r.path, backup); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if err := r.reopen(); err != nil {
-		return err
+		r.current = nil
+		return errors.Join(err, files.Rename(backup, r.path))
 	}
 	r.tidying.Go(r.clean)
 	return nil
@@ -170,7 +182,7 @@ func (r *rotating) backup() string {
 		name := base + "-" + at.Format(stamp) + ext
 		_, plain := os.Lstat(name)
 		_, packed := os.Lstat(name + ".gz")
-		if errors.Is(plain, os.ErrNotExist) && errors.Is(packed, os.ErrNotExist) {
+		if plain != nil && packed != nil { // what cannot be looked at cannot be had either: renaming says so
 			return name
 		}
 	}

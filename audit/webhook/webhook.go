@@ -105,10 +105,7 @@ func (w *Webhook) begin() {
 	if b.MaxWait == 0 {
 		b.MaxWait = defaultMaxWait
 	}
-	most := 0
-	if w.options.Truncate.Enabled {
-		most = w.options.Truncate.BatchBytes()
-	}
+	most := w.options.Truncate.BatchBytes() // also if records are not cut: a body is made in memory
 	w.queue = batch.New(batch.Options{
 		Buffer: b.BufferSize, MaxSize: b.MaxSize, MaxWait: b.MaxWait, MaxBytes: most,
 		Throttle: !w.options.NoThrottle, QPS: b.ThrottleQPS, Burst: b.ThrottleBurst,

@@ -155,6 +155,22 @@ func TestAUD_23_AHangingBackEndStopsNobody(t *testing.T) {
 	})
 }
 
+// D5: long records must not fill the memory while the webhook hangs, nor make a body of gigabytes.
+func TestAUD_23_AHangingBackEndCostsABoundedAmountOfMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{hangs: true}
+		w, err := webhook.New(b.connection(), webhook.Options{})
+		require.NoError(t, err)
+		long := record(strings.Repeat("x", 4<<20))
+		for range 50 {
+			require.NoError(t, w.Write(t.Context(), long))
+		}
+		_, lost := w.Losses()
+		require.EqualValues(t, 50-(128<<20)/len(long), lost)
+		require.NoError(t, w.Close())
+	})
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	to := webhook.Connection{URL: "http://localhost"}
 	for want, o := range map[string]webhook.Options{

@@ -20,6 +20,10 @@ func checked[T any](check func(*T, *status.Fields)) func(context.Context, *T, *s
 	return func(_ context.Context, obj *T, f *status.Fields) { check(obj, f) }
 }
 
+func updated[T any](check func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
+	return func(_ context.Context, obj, old *T, f *status.Fields) { check(obj, old, f) }
+}
+
 // oneOf reports a value that is not allowed.
 func oneOf[S ~string](at status.Field, value S, allowed ...S) bool {
 	if slices.Contains(allowed, value) {

@@ -273,17 +273,23 @@ func devices(c *cluster) []registry.Definition {
 			},
 		},
 		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
+			Rules: registry.Rules[resourcev1.ResourceClaim]{ValidateUpdate: updated(checkDeviceClaimUpdate)},
+
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
 				"metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
+			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{ValidateUpdate: updated(checkDeviceTemplateUpdate)},
+
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(),
 			Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
 		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceSlice]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
+				Rules: registry.Rules[resourcev1.ResourceSlice]{Validate: checked(checkDeviceSlice), ValidateUpdate: updated(checkDeviceSliceUpdate)},
+
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,
 				Table: registry.Table{Columns: columns(
 					text("Node", "spec.nodeName", "Whose devices they are."),

@@ -171,7 +171,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Plugins = append(out.Plugins, security.plugin())
+	out.Plugins = append(out.Plugins, security.plugin(), devicePlugin())
 	out.Hooks = append(append(out.Hooks, c.hooks()...), later...)
 	out.Plugins = slices.DeleteFunc(out.Plugins, func(p admission.Plugin) bool { return c.without(p.Name) })
 	return out, nil

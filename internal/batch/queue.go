@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +14,7 @@ type Options struct {
 	MaxSize  int           // records in a batch. Default 400
 	MaxWait  time.Duration // how long a batch waits for more records; 0: not at all
 	MaxBytes int           // bytes in a batch, unless one record has more; 0: any number
+	MaxHeld  int           // bytes of the records that wait or are delivered, unless one has more. Default 128 MiB
 
 	Throttle bool    // delivers at most QPS batches a second, after the first Burst
 	QPS      float64 // default 10
@@ -25,6 +27,7 @@ const (
 	DefaultMaxSize = 400
 	DefaultQPS     = 10
 	DefaultBurst   = 15
+	DefaultMaxHeld = 128 << 20
 )
 
 // closeTimeout is how long Close waits for the delivery of what is left.
@@ -37,7 +40,8 @@ type Queue struct {
 	lose    func(n int)
 
 	records chan []byte
-	next    []byte // a record that was too much for the last batch
+	held    atomic.Int64 // bytes of the records that were added and are not delivered yet
+	next    []byte       // a record that was too much for the last batch
 	bucket  time.Time
 
 	stop chan struct{}
@@ -61,6 +65,9 @@ func New(o Options, deliver func(ctx context.Context, records [][]byte), lose fu
 	}
 	if o.Burst <= 0 {
 		o.Burst = DefaultBurst
+	}
+	if o.MaxHeld <= 0 {
+		o.MaxHeld = DefaultMaxHeld
 	}
 	q := &Queue{options: o, deliver: deliver, lose: lose, records: make(chan []byte, o.Buffer), stop: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -86,14 +93,25 @@ func New(o Options, deliver func(ctx context.Context, records [][]byte), lose fu
 func (q *Queue) Add(record []byte) {
 	q.mu.RLock()
 	defer q.mu.RUnlock()
-	if !q.closed {
+	if !q.closed && q.hold(int64(len(record))) {
 		select {
 		case q.records <- bytes.Clone(record):
 			return
 		default:
+			q.held.Add(-int64(len(record)))
 		}
 	}
 	q.lose(1)
+}
+
+// hold reports whether there is room for so many bytes, and takes it.
+func (q *Queue) hold(n int64) bool {
+	held := q.held.Add(n)
+	if held > int64(q.options.MaxHeld) && held > n {
+		q.held.Add(-n)
+		return false
+	}
+	return true
 }
 
 // Close delivers what is left and returns when that is done, or soon after ten seconds. Later
@@ -116,6 +134,9 @@ func (q *Queue) run(ctx context.Context) bool {
 	}
 	q.throttle()
 	q.deliver(ctx, batch)
+	for _, r := range batch {
+		q.held.Add(-int64(len(r)))
+	}
 	return true
 }
 

@@ -89,6 +89,29 @@ func TestAUD_23_WhatHasNoRoomIsCounted(t *testing.T) {
 	})
 }
 
+// D5: a back end that hangs costs a bounded amount of memory, however long the records are.
+func TestAUD_23_WhatWaitsHasABoundInBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, lost := make(chan struct{}), 0
+		q := batch.New(batch.Options{MaxHeld: 1000, MaxSize: 1}, func(context.Context, [][]byte) { <-hangs }, func(n int) { lost += n })
+		for range 5 {
+			q.Add(make([]byte, 300))
+			synctest.Wait()
+		}
+		require.Equal(t, 2, lost, "one is delivered, and two wait")
+		q.Add(make([]byte, 100))
+		require.Equal(t, 2, lost, "a short one has room")
+		close(hangs)
+		synctest.Wait()
+		q.Add(make([]byte, 5000))
+		require.Equal(t, 2, lost, "what was delivered has left its room; one record alone may have any length")
+		synctest.Wait()
+		q.Add(make([]byte, 1000))
+		q.Close()
+		require.Equal(t, 2, lost)
+	})
+}
+
 func TestAUD_26_DeliveriesAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		got := &taker{begin: time.Now()}

@@ -51,6 +51,12 @@ func Unmarshal(data []byte, v any) error {
 	return translate(jsonv2.Unmarshal(data, v, options))
 }
 
+// UnmarshalOwn is [Unmarshal] for a document that this package has written. It does not look for names that
+// are given twice, which takes memory for each name.
+func UnmarshalOwn(data []byte, v any) error {
+	return translate(jsonv2.Unmarshal(data, v, options, jsontext.AllowDuplicateNames(true)))
+}
+
 // TreeOf returns the tree that results from encoding a Go value and decoding it again.
 func TreeOf(v any) (any, error) {
 	buf := buffers.Get().(*bytes.Buffer)

@@ -2,6 +2,8 @@ package crd
 
 import (
 	"crypto/sha256"
+	"hash"
+	"maps"
 	"slices"
 	"sync"
 	"weak"
@@ -41,11 +43,61 @@ const minSweep = 64
 
 // digestOf returns what a document is known by, and its length.
 func digestOf(document map[string]any) (digest, int) {
-	text, err := json.AppendTree(nil, document)
-	if err != nil { // not a tree; it is not compiled either
+	d := digester{to: sha256.New()}
+	d.add(document)
+	if d.err != nil { // not a tree; it is not compiled either
 		return digest{}, 0
 	}
-	return sha256.Sum256(text), len(text)
+	return digest(d.to.Sum(nil)), d.length
+}
+
+// digester hashes the JSON of a tree, large objects member by member: the whole text would take several
+// times its length.
+type digester struct {
+	to     hash.Hash
+	length int
+	room   []byte
+	err    error
+}
+
+// large is how many members an object has whose text is not made at once, and those around it.
+const large = 64
+
+func (d *digester) add(v any) {
+	object, ok := v.(map[string]any)
+	if !ok || len(object) < large && !holdsObjects(object) {
+		if d.room, d.err = json.AppendTree(d.room[:0], v); d.err == nil {
+			d.write(d.room)
+		}
+		return
+	}
+	before := "{"
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		d.write([]byte(before))
+		before = ","
+		if d.add(name); d.err != nil {
+			return
+		}
+		d.write([]byte(":"))
+		if d.add(object[name]); d.err != nil {
+			return
+		}
+	}
+	d.write([]byte("}"))
+}
+
+func (d *digester) write(text []byte) {
+	_, _ = d.to.Write(text) // it never fails
+	d.length += len(text)
+}
+
+func holdsObjects(object map[string]any) bool {
+	for _, v := range object {
+		if _, is := v.(map[string]any); is {
+			return true
+		}
+	}
+	return false
 }
 
 // find returns the schema of a document, or nil.

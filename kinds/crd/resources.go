@@ -58,7 +58,7 @@ func documentsOf(text []byte) ([]meta.RawJSON, error) {
 			} `json:"versions"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
+	if err := json.UnmarshalOwn(text, &d); err != nil {
 		return nil, err
 	}
 	out := make([]meta.RawJSON, len(d.Spec.Versions))
@@ -74,11 +74,17 @@ func withoutDocuments(text []byte, documents []meta.RawJSON) []byte {
 	const before = `"openAPIV3Schema":` // the quotes tell it from all that is in a string
 	out := make([]byte, 0, 4096)
 	for _, document := range documents {
-		start, end, found := bytes.Cut(text, append([]byte(before), document...))
-		if document == nil || !found {
-			continue
+		at := 0
+		for document != nil { // one that is not found stays
+			next := bytes.Index(text[at:], []byte(before))
+			if next < 0 {
+				break
+			}
+			if at += next + len(before); bytes.HasPrefix(text[at:], document) {
+				out, text = append(append(out, text[:at]...), "null"...), text[at+len(document):]
+				break
+			}
 		}
-		out, text = append(append(append(out, start...), before...), "null"...), end
 	}
 	return append(out, text...)
 }
