@@ -65,7 +65,7 @@ func core(c *cluster) []registry.Definition {
 		kind[corev1.Node]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Node]{
-				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(checkNode)},
+				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(c.checkNode)},
 
 				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
@@ -81,7 +81,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)}, //nolint:staticcheck // likewise
+				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(c.checkEndpoints)}, //nolint:staticcheck // likewise
 				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
 
 				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},

@@ -142,6 +142,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
+		LooseAddresses:      !o.features[gateStrictAddresses].on,
 	})
 }
 
