@@ -12,12 +12,9 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// act runs an action on the document that was sent.
+// act runs an action on the document that was sent. Admission sees the document before the object is
+// read, so that a client whom a plugin refuses does not learn whether there is one.
 func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	call, err := at.engine.invoke(ctx, at.acts, at.Target)
-	if err != nil {
-		return nil, err
-	}
 	if len(body) == 0 {
 		body = []byte("{}") // the URL alone names the action
 	}
@@ -25,6 +22,10 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	in.handler = at.Subresource.handlers[verb]
 	w := in.try()
 	if err := run(ctx, documentSteps, w); err != nil {
+		return nil, err
+	}
+	call, err := at.engine.invoke(ctx, at.acts, at.Target)
+	if err != nil {
 		return nil, err
 	}
 	if err := at.requested(ctx, verb, at.acts.Kind, call.Target.Namespace, call.Target.Name); err != nil {
