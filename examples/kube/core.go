@@ -43,6 +43,12 @@ func core(c *cluster) []registry.Definition {
 			fields: []string{"type"}, fill: fillSecret,
 		},
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
+			Rules: registry.Rules[corev1.ServiceAccount]{
+				ValidateCreate: func(ctx context.Context, a *corev1.ServiceAccount, _ *status.Fields) { warnOfMountable(ctx, a, nil) },
+				ValidateUpdate: func(ctx context.Context, a, old *corev1.ServiceAccount, _ *status.Fields) {
+					warnOfMountable(ctx, a, old)
+				},
+			},
 			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), Names: registry.Names{ShortNames: []string{"sa"}}, Subresources: []registry.Endpoint{c.tokens()}, Table: registry.Table{Columns: columns()}, Writes: registry.WriteRules{NoGeneration: true},
 		}},
 		kind[corev1.LimitRange]{
