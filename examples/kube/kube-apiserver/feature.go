@@ -83,6 +83,7 @@ const (
 	gateRatcheting        = "CRDValidationRatcheting"
 	gateCreateByWebSocket = "AuthorizePodWebsocketUpgradeCreatePermission"
 	gateStrictAddresses   = "StrictIPCIDRValidation"
+	gateNodeAudiences     = "ServiceAccountNodeAudienceRestriction"
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
@@ -91,7 +92,7 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences,
 	}
 }
 
