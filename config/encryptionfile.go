@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -220,11 +221,17 @@ func (e *Encryption) provider(p EncryptionProvider, k *keyring) (encrypt.Provide
 	return encrypt.KMS(plugin), nil
 }
 
-// socketOf returns the path of a socket. Kubernetes accepts unix:///path, and unix://@name for a
-// socket without a file.
+// socketOf returns the path of a socket. Kubernetes accepts unix:///path, and unix:///@name or
+// unix://@name for a socket without a file.
 func socketOf(u *url.URL) string {
 	if u.Opaque != "" {
 		return u.Opaque
+	}
+	switch {
+	case u.User != nil: // what is before the @, which is nothing
+		return "@" + u.Host + u.Path
+	case strings.HasPrefix(u.Path, "/@"):
+		return u.Path[1:]
 	}
 	return u.Host + u.Path
 }

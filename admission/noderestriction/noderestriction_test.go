@@ -114,9 +114,9 @@ func (w write) request(u authn.User) *admission.Request {
 	return r
 }
 
-func run(t *testing.T, all []write) {
+func run(t *testing.T, all []write, options ...noderestriction.Option) {
 	t.Helper()
-	chain, err := admission.NewChain(noderestriction.Plugin(""))
+	chain, err := admission.NewChain(noderestriction.Plugin("", options...))
 	require.NoError(t, err)
 	for _, w := range all {
 		r := w.request(authn.User{Name: "system:node:n1", Groups: []string{"system:nodes"}})
@@ -278,6 +278,19 @@ func TestNODEAZ_01_ANodeAsksForTokensOfItsPods(t *testing.T) {
 		token(ask(strings.Replace(mine, "mine", "gone", 1), `"bank"`), "not found"),
 		{"UPDATE", "/serviceaccounts", "acc", "{}", "{}", ""}, // the authorizer's business
 	})
+}
+
+// With the option a token's audience is free. Whose pod it is for is not.
+func TestNODEAZ_01_AnyAudience(t *testing.T) {
+	token := func(pod, audiences, why string) write {
+		return write{"CREATE", "/serviceaccounts/token", "acc", "", `{"spec":{"boundObjectRef":{"apiVersion":"v1","kind":"Pod",` + pod + `},"audiences":[` + audiences + `]}}`, why}
+	}
+	run(t, []write{
+		token(`"name":"mine","uid":"p1"`, `"other"`, ""),
+		token(`"name":"mine","uid":"p1"`, "", ""),
+		token(`"name":"mine","uid":"p0"`, `"other"`, "does not match the UID in record"),
+		token(`"name":"theirs","uid":"p2"`, `"other"`, "scheduled on a different node"),
+	}, noderestriction.AnyAudience())
 }
 
 // request returns a request for a certificate.

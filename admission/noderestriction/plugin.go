@@ -18,16 +18,19 @@ const Name = "NodeRestriction"
 //
 // It judges what the node sends, before other plugins change it: a default that somebody else adds
 // is not the node's doing. So give it first.
-func Plugin(domain string) admission.Plugin {
+func Plugin(domain string, options ...Option) admission.Plugin {
 	domain = cmp.Or(domain, "k8s.io")
 	in := func(group, resource string) meta.GroupResource {
 		return meta.GroupResource{Group: group + "." + domain, Resource: resource}
 	}
-	c := checker{domain, map[meta.GroupResource]check{
+	c := checker{domain: domain, checks: map[meta.GroupResource]check{
 		{Resource: "pods"}: checkPod, {Resource: "nodes"}: checkNode, {Resource: "persistentvolumeclaims"}: checkClaim,
 		{Resource: "serviceaccounts"}: checkToken, in("coordination", "leases"): checkLease, in("storage", "csinodes"): checkCSINode,
 		in("resource", "resourceslices"): checkSlice, in("certificates", "certificatesigningrequests"): checkSigning,
 	}}
+	for _, o := range options {
+		o(&c)
+	}
 	return admission.Plugin{
 		Name:    Name,
 		Rules:   []admission.Rule{{Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete}}},
@@ -36,20 +39,31 @@ func Plugin(domain string) admission.Plugin {
 	}
 }
 
+// An Option changes what the plugin checks.
+type Option func(*checker)
+
+// AnyAudience lets nodes ask for tokens of any audience for accounts of their pods, as before
+// Kubernetes 1.33. Without it a pod must name the audience in a volume, or somebody must grant it.
+func AnyAudience() Option {
+	return func(c *checker) { c.anyAudience = true }
+}
+
 // asked is one write of a node.
 type asked struct {
 	*admission.Request
 
-	node   string
-	domain string
+	node        string
+	domain      string
+	anyAudience bool
 }
 
 // check returns nil if a node may do a write.
 type check func(ctx context.Context, q asked) error
 
 type checker struct {
-	domain string
-	checks map[meta.GroupResource]check
+	domain      string
+	checks      map[meta.GroupResource]check
+	anyAudience bool
 }
 
 func (c checker) handles(t admission.Target) bool { return c.checks[t.Resource.GroupResource()] != nil }
@@ -60,7 +74,7 @@ func (c checker) mutate(ctx context.Context, r *admission.Request) (map[string]a
 	if !is {
 		return r.Object, nil
 	}
-	q := asked{r, name, c.domain}
+	q := asked{r, name, c.domain, c.anyAudience}
 	if name == "" {
 		return nil, q.forbid("could not determine node from user %q", r.User.Name)
 	}

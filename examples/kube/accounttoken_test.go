@@ -333,3 +333,20 @@ func TestSAT_05_KeysRotate(t *testing.T) {
 	claims["kubernetes.io"] = payload(t, only.get(t, ""))["kubernetes.io"]
 	only.requireCode(t, 401, forge(t, jose.ES256, before, id, claims), "the old key is gone")
 }
+
+// Whoever sets the annotation for mountable secrets learns that it is deprecated. Other writes of the
+// account say nothing (WARN-01).
+func TestMountableSecretsAreDeprecated(t *testing.T) {
+	s := serve(t, Options{})
+	const accounts = "/api/v1/namespaces/default/serviceaccounts"
+	warnings := func(method, path, body string) []string {
+		answer, out := s.answer(t, method, path, body, "Content-Type", map[string]string{"POST": "application/json", "PATCH": "application/merge-patch+json"}[method])
+		require.Less(t, answer.StatusCode, 300, out)
+		return answer.Header.Values("Warning")
+	}
+	const annotated = `{"metadata":{"name":"a","annotations":{"kubernetes.io/enforce-mountable-secrets":"true"}}}`
+	require.Contains(t, warnings("POST", accounts, annotated)[0], "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+")
+	require.Empty(t, warnings("PATCH", accounts+"/a", `{"metadata":{"labels":{"a":"b"}}}`))
+	require.Empty(t, warnings("POST", accounts, `{"metadata":{"name":"b"}}`))
+	require.Len(t, warnings("PATCH", accounts+"/b", `{"metadata":{"annotations":{"kubernetes.io/enforce-mountable-secrets":""}}}`), 1)
+}

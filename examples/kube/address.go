@@ -21,7 +21,13 @@ import (
 // A record in the store represents each address or port in use and names its service. It is
 // committed together with the service. So two services never have the same one, on any number of
 // servers.
-func addressKey(ip string) string { return storage.SysKey("service-address", ip) }
+// addressKey is the same for all spellings of an address.
+func addressKey(ip string) string {
+	if a, ok := parseIP(ip); ok {
+		ip = a.String()
+	}
+	return storage.SysKey("service-address", ip)
+}
 
 func portKey(protocol corev1.Protocol, port int32) string {
 	return storage.SysKey("node-port", string(protocol)+"-"+strconv.Itoa(int(port)))
@@ -141,9 +147,9 @@ func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.
 	if spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
 	}
-	ip, err := netip.ParseAddr(spec.ClusterIP)
-	if err != nil {
-		return nil //nolint:nilerr // validation reports it
+	ip, ok := parseIP(spec.ClusterIP)
+	if !ok {
+		return nil // validation reports it
 	}
 	if !c.ServiceRange.Contains(ip) {
 		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs,

@@ -3,7 +3,6 @@ package kube
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -58,9 +57,7 @@ func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {
 			spec.Child("clusterIPs").Forbidden("may not be set for ExternalName services")
 		}
 	} else if ip := s.Spec.ClusterIP; ip != "" && !headless {
-		if _, err := netip.ParseAddr(ip); err != nil {
-			spec.Child("clusterIPs").Index(0).Invalid(ip, "must be a valid IP address")
-		}
+		c.isIP(spec.Child("clusterIPs").Index(0), ip)
 	}
 	if len(s.Spec.ClusterIPs) > 0 && s.Spec.ClusterIPs[0] != s.Spec.ClusterIP {
 		spec.Child("clusterIPs").Invalid(s.Spec.ClusterIPs, "first value must match `clusterIP`")
@@ -241,11 +238,9 @@ func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
 	}
 }
 
-func checkNode(n *corev1.Node, f *status.Fields) {
+func (c *cluster) checkNode(n *corev1.Node, f *status.Fields) {
 	for i, cidr := range n.Spec.PodCIDRs {
-		if _, err := netip.ParsePrefix(cidr); err != nil {
-			f.At("spec", "podCIDRs").Index(i).Invalid(cidr, "must be a valid CIDR value")
-		}
+		c.isCIDR(f.At("spec", "podCIDRs").Index(i), cidr)
 	}
 	for i, t := range n.Spec.Taints {
 		one := f.At("metadata", "taints").Index(i)
@@ -256,27 +251,17 @@ func checkNode(n *corev1.Node, f *status.Fields) {
 	}
 }
 
-func isAddress(at status.Field, s string) {
-	a, err := netip.ParseAddr(s)
-	switch {
-	case err != nil:
-		at.Invalid(s, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
-	case a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast():
-		at.Invalid(s, "may not be unspecified, in the loopback range or link-local")
-	}
-}
-
-func checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //nolint:staticcheck // it is deprecated, and served
+func (c *cluster) checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //nolint:staticcheck // it is deprecated, and served
 	for i, s := range e.Subsets {
 		one := f.At("subsets").Index(i)
 		if len(s.Addresses)+len(s.NotReadyAddresses) == 0 {
 			one.Required("must specify `addresses` or `notReadyAddresses`")
 		}
 		for j, a := range s.Addresses {
-			isAddress(one.Child("addresses").Index(j).Child("ip"), a.IP)
+			c.isEndpoint(one.Child("addresses").Index(j).Child("ip"), a.IP)
 		}
 		for j, a := range s.NotReadyAddresses {
-			isAddress(one.Child("notReadyAddresses").Index(j).Child("ip"), a.IP)
+			c.isEndpoint(one.Child("notReadyAddresses").Index(j).Child("ip"), a.IP)
 		}
 		for j, p := range s.Ports {
 			at := one.Child("ports").Index(j)
@@ -289,7 +274,7 @@ func checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //nolint:staticchec
 	}
 }
 
-func checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
+func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 	oneOf(f.At("addressType"), s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	for i, e := range s.Endpoints {
 		if len(e.Addresses) == 0 {
@@ -297,7 +282,7 @@ func checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 		}
 		for j, a := range e.Addresses {
 			if at := f.At("endpoints").Index(i).Child("addresses").Index(j); s.AddressType != discoveryv1.AddressTypeFQDN {
-				isAddress(at, a)
+				c.isEndpoint(at, a)
 			}
 		}
 	}
@@ -368,21 +353,21 @@ func checkBackend(b *networkingv1.IngressBackend, at status.Field) {
 	}
 }
 
-func checkNetworkPolicy(p *networkingv1.NetworkPolicy, f *status.Fields) {
+func (c *cluster) checkNetworkPolicy(p *networkingv1.NetworkPolicy, f *status.Fields) {
 	spec := f.At("spec")
 	checkSelector(spec.Child("podSelector"), &p.Spec.PodSelector)
 	for i, t := range p.Spec.PolicyTypes {
 		oneOf(spec.Child("policyTypes").Index(i), t, networkingv1.PolicyTypeEgress, networkingv1.PolicyTypeIngress)
 	}
 	for i, r := range p.Spec.Ingress {
-		checkPeers(r.From, r.Ports, spec.Child("ingress").Index(i), "from")
+		c.checkPeers(r.From, r.Ports, spec.Child("ingress").Index(i), "from")
 	}
 	for i, r := range p.Spec.Egress {
-		checkPeers(r.To, r.Ports, spec.Child("egress").Index(i), "to")
+		c.checkPeers(r.To, r.Ports, spec.Child("egress").Index(i), "to")
 	}
 }
 
-func checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at status.Field, side string) {
+func (c *cluster) checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort, at status.Field, side string) {
 	for i, p := range peers {
 		one := at.Child(side).Index(i)
 		switch {
@@ -391,9 +376,7 @@ func checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.Net
 		case p.IPBlock != nil && (p.PodSelector != nil || p.NamespaceSelector != nil):
 			one.Forbidden("may not specify both ipBlock and another peer")
 		case p.IPBlock != nil:
-			if _, err := netip.ParsePrefix(p.IPBlock.CIDR); err != nil {
-				one.Child("ipBlock").Child("cidr").Invalid(p.IPBlock.CIDR, "must be a valid CIDR value")
-			}
+			c.isCIDR(one.Child("ipBlock").Child("cidr"), p.IPBlock.CIDR)
 		}
 	}
 	for i, p := range ports {

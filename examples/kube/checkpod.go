@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"net/netip"
 	"path"
 	"reflect"
 	"regexp"
@@ -96,9 +95,7 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 		gates[g.Name] = true
 	}
 	for i, h := range s.HostAliases {
-		if _, err := netip.ParseAddr(h.IP); err != nil {
-			at.Child("hostAliases").Index(i).Child("ip").Invalid(h.IP, "must be a valid IP address")
-		}
+		c.isIP(at.Child("hostAliases").Index(i).Child("ip"), h.IP)
 	}
 	if s.OS != nil && s.OS.Name != "" {
 		oneOf(at.Child("os"), s.OS.Name, corev1.Linux, corev1.Windows)

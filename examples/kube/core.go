@@ -43,6 +43,12 @@ func core(c *cluster) []registry.Definition {
 			fields: []string{"type"}, fill: fillSecret,
 		},
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
+			Rules: registry.Rules[corev1.ServiceAccount]{
+				ValidateCreate: func(ctx context.Context, a *corev1.ServiceAccount, _ *status.Fields) { warnOfMountable(ctx, a, nil) },
+				ValidateUpdate: func(ctx context.Context, a, old *corev1.ServiceAccount, _ *status.Fields) {
+					warnOfMountable(ctx, a, old)
+				},
+			},
 			Version: "v1", Plural: "serviceaccounts", Deletion: answered(), Names: registry.Names{ShortNames: []string{"sa"}}, Subresources: []registry.Endpoint{c.tokens()}, Table: registry.Table{Columns: columns()}, Writes: registry.WriteRules{NoGeneration: true},
 		}},
 		kind[corev1.LimitRange]{
@@ -65,7 +71,7 @@ func core(c *cluster) []registry.Definition {
 		kind[corev1.Node]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Node]{
-				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(checkNode)},
+				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(c.checkNode)},
 
 				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
@@ -81,7 +87,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(checkEndpoints)}, //nolint:staticcheck // likewise
+				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(c.checkEndpoints)}, //nolint:staticcheck // likewise
 				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
 
 				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},

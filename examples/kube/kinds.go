@@ -73,6 +73,10 @@ type Options struct {
 	// ports with the verb get alone, as before Kubernetes 1.35. By default they need create as well.
 	WebSocketsReadAlone bool
 
+	// LooseAddresses accepts IP addresses with leading zeros, IPv4 addresses that are written as IPv6, and
+	// ranges whose address does not begin them, as before Kubernetes 1.36.
+	LooseAddresses bool
+
 	// AggregateRoles has the server write the rules of roles with an aggregationRule, as
 	// kube-controller-manager does.
 	AggregateRoles bool

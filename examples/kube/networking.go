@@ -40,7 +40,7 @@ func networking(c *cluster) []registry.Definition {
 				aged())},
 		}, fill: fillIngressClass},
 		kind[networkingv1.NetworkPolicy]{cluster: c, Kind: registry.Kind[networkingv1.NetworkPolicy]{
-			Rules: registry.Rules[networkingv1.NetworkPolicy]{Validate: checked(checkNetworkPolicy)},
+			Rules: registry.Rules[networkingv1.NetworkPolicy]{Validate: checked(c.checkNetworkPolicy)},
 
 			Group: group, Version: "v1", Plural: "networkpolicies", Names: registry.Names{ShortNames: []string{"netpol"}},
 			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.",

@@ -44,7 +44,7 @@ func services(c *cluster) []registry.Definition {
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{
-				Validate: checked(checkSlice),
+				Validate: checked(c.checkSlice),
 				ValidateUpdate: func(_ context.Context, obj, old *discoveryv1.EndpointSlice, f *status.Fields) {
 					checkSliceUpdate(obj, old, f)
 				},

@@ -68,3 +68,20 @@ func requestedToken(r *authenticationv1.TokenRequest) serviceaccount.TokenReques
 	out.Spec.Default()
 	return out
 }
+
+// mountableAnnotation limits the secrets that pods of a service account mount to those that it lists.
+const mountableAnnotation = "kubernetes.io/enforce-mountable-secrets"
+
+// warnOfMountable warns of an annotation that is new on a service account, and deprecated.
+func warnOfMountable(ctx context.Context, a, old *corev1.ServiceAccount) {
+	_, has := a.Annotations[mountableAnnotation]
+	if old != nil {
+		if _, had := old.Annotations[mountableAnnotation]; had {
+			return
+		}
+	}
+	if has {
+		registry.Warn(ctx, "metadata.annotations["+mountableAnnotation+
+			"]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets")
+	}
+}

@@ -12,19 +12,23 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// act runs an action on the document that was sent.
+// act runs an action on the document that was sent. Mutating plugins see the document before the object is
+// read, as in Kubernetes, so a client whom one of them refuses does not learn whether there is an object.
 func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registry.WriteOptions) (*registry.Result, error) {
-	call, err := at.engine.invoke(ctx, at.acts, at.Target)
-	if err != nil {
-		return nil, err
-	}
 	if len(body) == 0 {
 		body = []byte("{}") // the URL alone names the action
 	}
 	in := at.intent(ctx, verb, body, o)
 	in.handler = at.Subresource.handlers[verb]
 	w := in.try()
-	if err := run(ctx, documentSteps, w); err != nil {
+	if err := run(ctx, sentSteps, w); err != nil {
+		return nil, err
+	}
+	call, err := at.engine.invoke(ctx, at.acts, at.Target)
+	if err != nil {
+		return nil, err
+	}
+	if err := run(ctx, judgedSteps, w); err != nil {
 		return nil, err
 	}
 	if err := at.requested(ctx, verb, at.acts.Kind, call.Target.Namespace, call.Target.Name); err != nil {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -79,13 +80,19 @@ var applySteps = []step[*write]{
 }
 
 // documentSteps are the steps for a document that is acted upon and not stored: that of a virtual
-// kind or of an action. The kind then decides what to do with it.
-var documentSteps = []step[*write]{
+// kind or of an action. The kind then decides what to do with it. An action reads its object between the two
+// parts.
+var documentSteps = slices.Concat(sentSteps, judgedSteps)
+
+var sentSteps = []step[*write]{
 	{"compute", "the decoded body", compute},
 	{"options", "an action would do more than is meant if it lost an option: none is misspelt, empty or given twice", checkActionOptions},
 	{"identity", "kind, name and namespace agree with the URL", identifyDocument},
 	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
 	{"mutate", "mutating plugins", mutate},
+}
+
+var judgedSteps = []step[*write]{
 	{"validate", "schema and the rules of the document", validateDocument},
 	{"admit", "validating plugins see exactly what will be acted upon", admit},
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -110,7 +111,7 @@ func TestPATH_15_SubresourcesThatCannotBeServed(t *testing.T) {
 }
 
 // vases is an engine with one vase, and a subresource of each sort.
-func vases(t testing.TB) (*engine.Engine, func(sub string) registry.Target) {
+func vases(t testing.TB, plugins ...admission.Plugin) (*engine.Engine, func(sub string) registry.Target) {
 	t.Helper()
 	named := meta.GroupVersionKind{Kind: "Note"}
 	kind := vaseKind(
@@ -125,7 +126,9 @@ func vases(t testing.TB) (*engine.Engine, func(sub string) registry.Target) {
 			return &note{Text: strings.Join(o.Words, " ")}, nil
 		}},
 	)
-	e, err := engine.New(engine.Config{Store: storage.New(memory.New())})
+	chain, err := admission.NewChain(plugins...)
+	require.NoError(t, err)
+	e, err := engine.New(engine.Config{Store: storage.New(memory.New()), Admission: chain})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() { cancel(); e.Wait() })
@@ -148,6 +151,28 @@ type searchOptions struct {
 	Limit *int32   `json:"limit,omitempty" minimum:"0"`
 	Deep  bool     `json:"deep,omitempty"`
 	Sort  string   `json:"sort,omitempty" enum:"up,down" default:"up"`
+}
+
+// A client whom a plugin refuses an action does not learn whether the object is there (ADM-06).
+func TestADM_06_RefusedActionsTellNothingOfTheObject(t *testing.T) {
+	e, target := vases(t, admission.Plugin{Name: "strict", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+		if text, _ := r.Object["text"].(string); text == "bad" {
+			return nil, admission.Denied(r, "not this one")
+		}
+		return admission.Allowed(r)
+	})})
+	for name, fine := range map[string]bool{"a": true, "none": false} {
+		at := target("note")
+		at.Name = name
+		_, err := e.Create(t.Context(), at, []byte(`{"text":"bad"}`), registry.WriteOptions{})
+		require.Equal(t, meta.ReasonForbidden, reason(t, err), name)
+		_, err = e.Create(t.Context(), at, []byte(`{"text":"good"}`), registry.WriteOptions{})
+		if fine {
+			require.NoError(t, err)
+		} else {
+			require.Equal(t, meta.ReasonNotFound, reason(t, err))
+		}
+	}
 }
 
 // Whatever is sent to a subresource, the object stays one of its kind, and no error of the server comes of it.

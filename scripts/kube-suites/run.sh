@@ -98,6 +98,8 @@ prepare() {
 	file=$kube/test/integration/framework/etcd.go
 	sed -i 's/^func startEtcd(.*{$/&\n	if _, err := getEtcdPath(); err != nil {\n		return func() {}, nil\n	}/' "$file"
 
+	find "$kube/test/integration" -name '*.sh' ! -name '*not-executable*' -exec chmod +x {} + # the module cache has no such bits
+
 	sed -i -e "s,=> ./staging/src/\(k8s.io/.*\),=> \1 v0.$version," "$kube/go.mod"
 	sed -i -e 's,=> k8s.io/apiextensions-apiserver .*,=> ../apiextensions,' "$kube/go.mod"
 	touch "$work/prepared"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 	"maps"
@@ -114,12 +115,39 @@ func reloadFailed(log logr.Logger, flag string) func(error) {
 // authorizers makes the authorizers of the modes that this program has itself.
 func (o *options) authorizers() map[string]func() (authz.Authorizer, error) {
 	return map[string]func() (authz.Authorizer, error){
-		"AlwaysAllow": func() (authz.Authorizer, error) { return authz.AllowAuthenticated(), nil },
+		"AlwaysAllow": func() (authz.Authorizer, error) { return alwaysAllow{}, nil },
 		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
 		"RBAC":        func() (authz.Authorizer, error) { return rbac.New(""), nil },
 		"Node":        func() (authz.Authorizer, error) { return node.New(""), nil },
 	}
 }
+
+// alwaysAllow allows everything but anonymous requests, also to users without groups: a review may name
+// such a user, who would have the group of the authenticated.
+type alwaysAllow struct{}
+
+var _ authz.RuleResolver = alwaysAllow{}
+
+func (alwaysAllow) Authorize(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+	if nobody(a.User) {
+		return authz.NoOpinion, "", nil
+	}
+	return authz.Allow, "", nil
+}
+
+func (alwaysAllow) Rules(_ context.Context, u authn.User, _ string) (authz.Rules, error) {
+	if nobody(u) {
+		return authz.Rules{}, nil
+	}
+	every := []string{"*"}
+	return authz.Rules{
+		Resources: []authz.ResourceRule{{Verbs: every, APIGroups: every, Resources: every}},
+		Paths:     []authz.NonResourceRule{{Verbs: every, NonResourceURLs: every}},
+	}, nil
+}
+
+// nobody reports whether a user is anonymous, or was never named.
+func nobody(u authn.User) bool { return u.IsAnonymous() || u.Name == "" && len(u.Groups) == 0 }
 
 // modes lists them.
 func modes() []string { return slices.Sorted(maps.Keys((&options{}).authorizers())) }

@@ -123,6 +123,19 @@ func TestAUTHZ_05_ContradictionsAreRefused(t *testing.T) {
 	}
 }
 
+// With AlwaysAllow a review of a user without groups says what requests of that user would get (AUTHZ-02).
+func TestFLAG_AlwaysAllowAnswersReviewsOfAnybodyButAnonymous(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	for user, allowed := range map[string]bool{"abc": true, "system:anonymous": false} {
+		code, review := s.do(t, "user", "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+			`{"spec":{"user":"`+user+`","resourceAttributes":{"verb":"create","group":"certificates.k8s.io","resource":"certificatesigningrequests","subresource":"nodeclient"}}}`)
+		require.Equal(t, 201, code, "%v", review)
+		require.Equal(t, allowed, review["status"].(map[string]any)["allowed"], user)
+	}
+	code, _ := s.do(t, "", "GET", "/api/v1/namespaces", "")
+	require.Equal(t, 403, code)
+}
+
 // The authorizers decide about the paths that are open by default too: the default roles open them.
 func TestFLAG_NoPathIsOpenBesideTheAuthorizers(t *testing.T) {
 	s := run(t, "--authorization-mode=RBAC,AlwaysDeny", "--data-dir="+t.TempDir())

@@ -82,9 +82,19 @@ const (
 	gateFieldSelectors    = "CustomResourceFieldSelectors"
 	gateRatcheting        = "CRDValidationRatcheting"
 	gateCreateByWebSocket = "AuthorizePodWebsocketUpgradeCreatePermission"
+	gateStrictAddresses   = "StrictIPCIDRValidation"
+	gateNodeAudiences     = "ServiceAccountNodeAudienceRestriction"
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
+
+// usedGates are the gates that this program itself has a use for.
+func usedGates() []string {
+	return []string{
+		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences,
+	}
+}
 
 // checkGates reads --feature-gates. Gates that the library knows are for the library. Others of
 // kube-apiserver are accepted, with a warning if they would change something. Unknown gates are
@@ -94,7 +104,7 @@ func (o *options) checkGates() (problems []error) {
 	for _, f := range feature.Known() {
 		ours[f.Name] = f.Gate
 	}
-	used := []string{gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames, gateCreateByWebSocket}
+	used := usedGates()
 	o.features = knownGates(o.minor())
 	for _, text := range o.gates {
 		for part := range strings.SplitSeq(text, ",") {

@@ -35,14 +35,20 @@ func healthNames() []string {
 const expiresSoon = 24 * time.Hour
 
 // healthChecks adds the names of kube-apiserver's checks.
-func healthChecks(certificate kindwright.KeyPair) kindwright.Option {
-	checks := []health.Check{{Name: "loopback-serving-certificate", Check: func(context.Context) error {
-		return checkCertificate(certificate, time.Now())
-	}}}
+func healthChecks() kindwright.Option {
+	var checks []health.Check
 	for _, name := range healthNames() {
 		checks = append(checks, health.Check{Name: name, Check: func(context.Context) error { return nil }})
 	}
 	return kindwright.CheckHealth(health.Health|health.Live|health.Ready, checks...)
+}
+
+// certificateCheck adds the check of the serving certificate. A new one takes a restart, so it is no
+// matter of /readyz.
+func certificateCheck(certificate kindwright.KeyPair) kindwright.Option {
+	return kindwright.CheckHealth(health.Health|health.Live, health.Check{Name: "loopback-serving-certificate", Check: func(context.Context) error {
+		return checkCertificate(certificate, time.Now())
+	}})
 }
 
 // checkCertificate reports a serving certificate that has expired or soon will. One that the server

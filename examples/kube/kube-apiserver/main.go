@@ -113,7 +113,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		kindwright.LogTo(log),
 		kindwright.Audit(policy, sinks...),
 		kindwright.Admit(o.plugins()...),
-		healthChecks(certificate),
+		healthChecks(), certificateCheck(certificate),
 		kindwright.CheckHealth(health.Health|health.Ready, checks...),
 	)...)
 	if err != nil {
@@ -142,6 +142,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
+		LooseAddresses:      !o.features[gateStrictAddresses].on,
 	})
 }
 

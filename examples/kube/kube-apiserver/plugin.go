@@ -48,7 +48,11 @@ func (o *options) checkPlugins() (problems []error) {
 // are off unless they are enabled. The kinds do the work of the others.
 func (o *options) plugins() (all []admission.Plugin) {
 	if slices.Contains(o.enabled, noderestriction.Name) {
-		all = append(all, noderestriction.Plugin(""))
+		var loose []noderestriction.Option
+		if !o.features[gateNodeAudiences].on {
+			loose = append(loose, noderestriction.AnyAudience())
+		}
+		all = append(all, noderestriction.Plugin("", loose...))
 	}
 	return append(all, slices.DeleteFunc(kube.SigningPlugins(), func(p admission.Plugin) bool {
 		return slices.Contains(o.disabled, p.Name)
