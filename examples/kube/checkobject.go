@@ -135,6 +135,7 @@ func checkVolumeObject(v *corev1.PersistentVolume, f *status.Fields) {
 	if atMostOne(reflect.ValueOf(v.Spec.PersistentVolumeSource), spec) == 0 {
 		spec.Required("must specify a volume type")
 	}
+	checkHostPath(v.Spec.HostPath, spec.Child("hostPath"))
 	oneOf(spec.Child("persistentVolumeReclaimPolicy"), v.Spec.PersistentVolumeReclaimPolicy,
 		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
 }

@@ -118,6 +118,17 @@ func checkInit(c *corev1.Container, at status.Field) {
 	forbid("startupProbe", c.StartupProbe != nil)
 }
 
+// checkHostPath checks a path of a node, which may not lead out of where it seems to lead.
+func checkHostPath(p *corev1.HostPathVolumeSource, at status.Field) {
+	switch {
+	case p == nil:
+	case p.Path == "":
+		at.Child("path").Required("")
+	case slices.Contains(strings.Split(p.Path, "/"), ".."):
+		at.Child("path").Invalid(p.Path, "must not contain '..'")
+	}
+}
+
 // checkVolumes checks the volumes and returns their names.
 func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
 	names := unique{}
@@ -126,9 +137,8 @@ func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
 		isLabel(one.Child("name"), v.Name)
 		names.check(one.Child("name"), v.Name)
 		atMostOne(reflect.ValueOf(v.VolumeSource), one)
+		checkHostPath(v.HostPath, one.Child("hostPath"))
 		switch {
-		case v.HostPath != nil && v.HostPath.Path == "":
-			one.Child("hostPath").Child("path").Required("")
 		case v.Secret != nil && v.Secret.SecretName == "":
 			one.Child("secret").Child("secretName").Required("")
 		case v.ConfigMap != nil && v.ConfigMap.Name == "":

@@ -287,6 +287,9 @@ func TestOPS_NothingIsWrittenToATargetThatIsRefused(t *testing.T) {
 	put(t, other, widget(5), "mine")
 	_, err = copy.Copy(t.Context(), from, other, copy.Options{})
 	require.ErrorIs(t, err, copy.ErrNotEmpty)
+	require.ErrorIs(t, copy.Check(t.Context(), from, other, copy.Options{}), copy.ErrNotEmpty)
+	require.ErrorAs(t, copy.Check(t.Context(), from, small, copy.Options{}), &obstacles)
+	require.NoError(t, copy.Check(t.Context(), from, fresh(t), copy.Options{}))
 	require.ErrorContains(t, err, "it has example.dev/widgets team/w5")
 	require.Len(t, all(t, other), 1)
 

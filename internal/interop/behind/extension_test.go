@@ -42,11 +42,16 @@ subjects: [{kind: ServiceAccount, name: fleet, namespace: default}]
 // accountToken returns a token of the extension's account, which ends with a secret if there is one.
 func (h *host) accountToken(secret string) string {
 	h.t.Helper()
-	k, args := h.kubectl(), []string{"create", "token", "fleet", "--duration=1h"}
+	args := []string{"create", "token", "fleet", "--duration=1h"}
 	if secret != "" {
 		args = append(args, "--bound-object-kind=Secret", "--bound-object-name="+secret)
 	}
-	return strings.TrimSpace(k.pipe("", args...))
+	var token *buffer
+	require.Eventually(h.t, func() bool { // the authority of the host may be exchanged between two of its steps
+		token = &buffer{}
+		return h.kubectl().start("", token, args...) == 0
+	}, waitLimit, often, "%s", token)
+	return strings.TrimSpace(token.String())
 }
 
 func run(t testing.TB, program string, args ...string) string {
