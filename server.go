@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/gc"
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/internal/request"
@@ -508,7 +509,7 @@ func (s *Server) startHook(ctx context.Context, hook registry.Hook) error {
 	if s.forked {
 		return nil
 	}
-	return hook.Start(ctx, s.engine)
+	return hook.Start(hookcontext.WithStart(ctx), s.engine)
 }
 
 // runHook runs a hook's work in the background until ctx ends.

@@ -19,6 +19,8 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -466,4 +468,50 @@ func TestWHK_01_to_10_WhatIsNoConfiguration(t *testing.T) {
 		h.refused("POST", mutatingHooksPath, configuration("a", bad), field)
 	}
 	h.refused("POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", `,"reinvocationPolicy":"Often"`)), "webhooks[0].reinvocationPolicy")
+}
+
+// opening is a definition that writes an object when the server starts.
+type opening struct{}
+
+// Define implements registry.Definition.
+func (opening) Define(registry.Env) (registry.Bundle, error) {
+	return registry.Bundle{Hooks: []registry.Hook{{Name: "opening", Start: func(ctx context.Context, o registry.Objects) error {
+		maps := registry.From[kinds.ConfigMap](o)
+		_, err := maps.Create(ctx, &kinds.ConfigMap{ObjectMeta: meta.ObjectMeta{Namespace: "default", GenerateName: "opening-"}})
+		return err
+	}}}}, nil
+}
+
+// TestWHK_15_AServerStartsWhateverClientsHaveConfigured has a webhook that is not there and a policy that denies
+// everything. Without the server, nobody could take them away.
+func TestWHK_15_AServerStartsWhateverClientsHaveConfigured(t *testing.T) {
+	db := memory.New()
+	start := func() (*host, func()) {
+		srv, err := kindwright.New(db, kindwright.Authenticate(byHeader),
+			kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies(), kinds.ConfigMaps(), opening{}))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, srv.Start(ctx))
+		return &host{srv, t}, func() { cancel(); srv.Wait() }
+	}
+	h, stop := start()
+	gone := newHook(t, admits(nil))
+	gone.Close()
+	for _, path := range []string{mutatingHooksPath, validatingHooksPath} {
+		h.must(201, "POST", path, configuration("a", gone.webhook("gone.example.com", "")))
+	}
+	h.must(201, "POST", policiesPath, aboutConfigMaps("none", "false", ""))
+	h.must(201, "POST", policyBindingsPath, inForce("none", `["Deny"]`, ""))
+	h.must(500, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	stop()
+
+	h, stop = start()
+	defer stop()
+	h.must(500, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	for _, path := range []string{mutatingHooksPath, validatingHooksPath} {
+		h.must(200, "DELETE", path+"/a", "")
+	}
+	h.must(422, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	h.must(200, "DELETE", policiesPath+"/none", "")
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
 }

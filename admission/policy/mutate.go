@@ -11,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -139,7 +140,7 @@ type invocation struct {
 // After a change, policies that ask for it are evaluated once more.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
 	now := m.index.current.Load()
-	if r.Object == nil || r.Server == nil || !now.any(r) {
+	if r.Object == nil || r.Server == nil || hookcontext.Starts(ctx) || !now.any(r) {
 		return admission.Allowed(r)
 	}
 	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}

@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -78,7 +79,7 @@ type validator struct{ index *index }
 // annotate; the first that denies is the answer.
 func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	now := v.index.current.Load()
-	if !now.any(r) {
+	if hookcontext.Starts(ctx) || !now.any(r) {
 		return nil
 	}
 	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: v.index.observe}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
 	"github.com/kindwright/kindwright/internal/request"
@@ -25,7 +26,7 @@ type mutator struct{ index *index }
 // Source: WHK-11, WHK-12.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
 	now := m.index.current.Load()
-	if !now.any(r) {
+	if hookcontext.Starts(ctx) || !now.any(r) {
 		return admission.Allowed(r)
 	}
 	w := &changing{walk: m.index.walk(ctx, r, true)}

@@ -6,6 +6,8 @@ type objectsKey struct{}
 
 type subresourceKey struct{}
 
+type startKey struct{}
+
 // WithObjects returns a context that has the objects of a server. Their type is that of package registry.
 func WithObjects(ctx context.Context, objects any) context.Context {
 	return context.WithValue(ctx, objectsKey{}, objects)
@@ -24,3 +26,11 @@ func Subresource(ctx context.Context) string {
 	name, _ := ctx.Value(subresourceKey{}).(string)
 	return name
 }
+
+// WithStart returns a context of what a server does before it serves anybody.
+func WithStart(ctx context.Context) context.Context { return context.WithValue(ctx, startKey{}, true) }
+
+// Starts reports whether a write is one of a server that starts. What clients have configured does not
+// judge it: a webhook that is gone, or a policy that denies everything, could never be repaired if the
+// server did not start.
+func Starts(ctx context.Context) bool { return ctx.Value(startKey{}) != nil }
