@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
@@ -307,6 +308,20 @@ func TestWHK_07_DryRunsNeedQuietWebhooks(t *testing.T) {
 	h.must(201, "POST", configMapsPath+"?dryRun=All", configMap("one", `"a":"1"`))
 	require.Len(t, hook.asked(), 1)
 	require.Equal(t, true, hook.asked()[0]["dryRun"])
+}
+
+// TestWHK_07_DryRunsDoNotReachWebhooksWithEffects has a configuration that an older server stored.
+func TestWHK_07_DryRunsDoNotReachWebhooksWithEffects(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Admit(webhook.Plugin(webhook.Options{})), kindwright.Serve(kinds.ConfigMaps(), registry.Kind[webhook.ValidatingWebhookConfiguration]{
+		Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Scope: registry.ClusterScoped,
+	}))
+	hook := newHook(t, admits(nil))
+	h.must(201, "POST", validatingHooksPath, configuration("a", strings.Replace(hook.webhook("a.example.com", `,"failurePolicy":"Ignore"`), `"None"`, `"Some"`, 1)))
+	refused := h.must(400, "POST", configMapsPath+"?dryRun=All", configMap("one", `"a":"1"`))
+	require.Equal(t, `admission webhook "a.example.com" does not support dry run`, refused["message"])
+	require.Empty(t, hook.asked())
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	require.Len(t, hook.asked(), 1)
 }
 
 // TestWHK_06_10_SelectorsAndConditions narrows what a webhook is told of.
