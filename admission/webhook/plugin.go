@@ -144,7 +144,7 @@ func (f *failure) Error() string { return f.err.Error() }
 func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
 	if w.r.DryRun {
 		if h.SideEffects == nil {
-			return nil, &failure{errors.New("Webhook SideEffects is nil")}
+			return nil, &failure{errors.New("sideEffects is not set")}
 		}
 		if !isQuiet(h.ValidatingWebhook) {
 			return nil, status.BadRequest("admission webhook %q does not support dry run", h.Name)
