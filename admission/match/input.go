@@ -169,9 +169,9 @@ func Group(domain string) string {
 }
 
 // IsConfiguration reports whether a write is one of a policy, of its binding, or of a configuration of
-// webhooks. Webhooks and policies are not asked about these, for they would lock out whoever has to repair
-// them. domain is that of [Group].
-// Source: WHK-15, POL-01.
+// webhooks. Webhooks are not asked about these, for they would lock out whoever has to repair them.
+// domain is that of [Group].
+// Source: WHK-15.
 func IsConfiguration(t admission.Target, domain string) bool {
 	if t.Resource.Group != Group(domain) {
 		return false

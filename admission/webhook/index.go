@@ -18,15 +18,23 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// hook is a webhook that the server has. It is immutable.
+// hook is a webhook that the server has.
 type hook struct {
-	*ValidatingWebhook
+	declared
 	configuration string
-	again         bool // it asks to be asked again
 	matcher       *match.Matcher
-	failed        error                                            // why there is no matcher
-	client        func() (*webhook.Client, error)                  // made at the first call
-	conditions    func() (*cel.Admission, match.Conditions, error) // likewise
+	failed        error                           // why there is no matcher
+	client        func() (*webhook.Client, error) // made at the first call
+	made          atomic.Pointer[webhook.Client]  // it, once it is made
+	dropped       atomic.Bool                     // its connections are not kept
+	conditions    func() conditions               // compiled at the first request that the rules select
+}
+
+// conditions are the match conditions of a webhook, compiled.
+type conditions struct {
+	scope  *cel.Admission
+	all    match.Conditions
+	failed error
 }
 
 // configuration is what the index keeps of a configuration.
@@ -88,13 +96,16 @@ func (x *index) publish() {
 	x.current.Store(out)
 }
 
-// put takes a configuration. reinvoked are the webhooks that ask to be asked again.
-func (x *index) put(name string, webhooks []*ValidatingWebhook, again []bool) {
+// declared is a webhook as a configuration has it.
+type declared struct {
+	*ValidatingWebhook
+	Again bool // it asks to be asked again
+}
+
+// put takes a configuration.
+func (x *index) put(name string, webhooks []declared) {
 	c := &configuration{}
-	if text, err := json.Marshal(struct {
-		Webhooks []*ValidatingWebhook
-		Again    []bool
-	}{webhooks, again}); err == nil {
+	if text, err := json.Marshal(webhooks); err == nil {
 		c.text = string(text)
 	}
 	if have := x.configurations[name]; have != nil {
@@ -103,42 +114,43 @@ func (x *index) put(name string, webhooks []*ValidatingWebhook, again []bool) {
 		}
 		x.drop(name)
 	}
-	for i, w := range webhooks {
+	for _, w := range webhooks {
 		if len(w.Rules) > 0 { // without rules, it is about nothing
-			c.hooks = append(c.hooks, x.hook(name, w, again[i]))
+			c.hooks = append(c.hooks, x.hook(name, w))
 		}
 	}
 	x.configurations[name] = c
 }
 
-func (x *index) hook(configuration string, w *ValidatingWebhook, again bool) *hook {
-	h := &hook{ValidatingWebhook: w, configuration: configuration, again: again}
+func (x *index) hook(configuration string, w declared) *hook {
+	h := &hook{declared: w, configuration: configuration}
 	h.matcher, h.failed = match.Compile(w.resources())
 	h.client = sync.OnceValues(func() (*webhook.Client, error) {
 		to := webhook.ConfigOf(w.ClientConfig.URL, (*webhook.ServiceReference)(w.ClientConfig.Service), w.ClientConfig.CABundle)
 		to.Timeout = h.timeout()
-		return webhook.New(to, webhook.Resolver(x.o.Services))
+		client, err := webhook.New(to, webhook.Resolver(x.o.Services))
+		if h.made.Store(client); client != nil && h.dropped.Load() {
+			client.Close() // a request that began before asks once more
+		}
+		return client, err
 	})
 	prices := x.o.Prices
-	var once sync.Once
-	var scope *cel.Admission
-	var conditions match.Conditions
-	var failed error
-	h.conditions = func() (*cel.Admission, match.Conditions, error) {
-		once.Do(func() {
-			if scope, failed = cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: prices}); failed == nil {
-				conditions = match.CompileConditions(scope, w.MatchConditions)
-			}
-		})
-		return scope, conditions, failed
-	}
+	h.conditions = sync.OnceValue(func() conditions {
+		var out conditions
+		if out.scope, out.failed = cel.NewAdmission(cel.AdmissionOptions{Stored: true, Prices: prices}); out.failed == nil {
+			out.all = match.CompileConditions(out.scope, w.MatchConditions)
+		}
+		return out
+	})
 	return h
 }
 
+// drop forgets a configuration, and closes what its webhooks have been asked through.
 func (x *index) drop(name string) {
 	if c := x.configurations[name]; c != nil {
 		for _, h := range c.hooks {
-			if client, err := h.client(); err == nil {
+			h.dropped.Store(true)
+			if client := h.made.Load(); client != nil {
 				client.Close()
 			}
 		}
@@ -150,11 +162,11 @@ func (x *index) validating() watch.Observer {
 	return &feed.Feed[ValidatingWebhookConfiguration]{
 		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
 		Put: func(c *ValidatingWebhookConfiguration) {
-			all := make([]*ValidatingWebhook, len(c.Webhooks))
+			all := make([]declared, len(c.Webhooks))
 			for i := range c.Webhooks {
-				all[i] = &c.Webhooks[i]
+				all[i] = declared{ValidatingWebhook: &c.Webhooks[i]}
 			}
-			x.put(c.Name, all, make([]bool, len(all)))
+			x.put(c.Name, all)
 		},
 	}
 }
@@ -163,12 +175,12 @@ func (x *index) mutating() watch.Observer {
 	return &feed.Feed[MutatingWebhookConfiguration]{
 		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
 		Put: func(c *MutatingWebhookConfiguration) {
-			all, again := make([]*ValidatingWebhook, len(c.Webhooks)), make([]bool, len(c.Webhooks))
+			all := make([]declared, len(c.Webhooks))
 			for i := range c.Webhooks {
 				w := &c.Webhooks[i]
-				all[i], again[i] = w.common(), w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == IfNeeded
+				all[i] = declared{w.common(), w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == IfNeeded}
 			}
-			x.put(c.Name, all, again)
+			x.put(c.Name, all)
 		},
 	}
 }
@@ -194,14 +206,14 @@ func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFu
 	if as, ok, err = h.matcher.Match(ctx, r); err != nil || !ok || len(h.MatchConditions) == 0 {
 		return as, ok, err
 	}
-	scope, conditions, err := h.conditions()
-	if err != nil {
-		return as, false, err
+	c := h.conditions()
+	if c.failed != nil {
+		return as, false, c.failed
 	}
 	in, err := match.Input(ctx, r, as, ask)
 	if err != nil {
 		return as, false, fmt.Errorf("failed to convert object version: %w", err)
 	}
-	ok, _, err = conditions.Hold(ctx, scope.Run(in, cel.MatchConditionsCostLimit))
+	ok, _, err = c.all.Hold(ctx, c.scope.Run(in, cel.MatchConditionsCostLimit))
 	return as, ok, err
 }

@@ -76,7 +76,7 @@ func (w *changing) visit(h *hook, at int) error {
 		}
 		w.waiting = nil
 	}
-	if h.again {
+	if h.Again {
 		w.waiting = append(w.waiting, h)
 	}
 	return nil
