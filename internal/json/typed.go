@@ -2,6 +2,7 @@ package json
 
 import (
 	"bytes"
+	"reflect"
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -57,8 +58,14 @@ func UnmarshalOwn(data []byte, v any) error {
 	return translate(jsonv2.Unmarshal(data, v, options, jsontext.AllowDuplicateNames(true)))
 }
 
-// TreeOf returns the tree that results from encoding a Go value and decoding it again.
+// TreeOf returns the tree that results from encoding a Go value and decoding it again. The texts of
+// the tree are those of the value.
 func TreeOf(v any) (any, error) {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Struct {
+		if tree, ok := structureOf(p.Type().Elem()).show(p.Elem(), 0); ok {
+			return tree, nil
+		}
+	}
 	buf := buffers.Get().(*bytes.Buffer)
 	defer release(buf)
 	if err := jsonv2.MarshalWrite(buf, v, options); err != nil {
@@ -67,8 +74,15 @@ func TreeOf(v any) (any, error) {
 	return DecodeTree(buf.Bytes(), TreeOptions{})
 }
 
-// FromTree fills the value that v points to from a tree, as [Unmarshal] does from its JSON.
+// FromTree fills the value that v points to from a tree, as [Unmarshal] does from its JSON. The texts
+// of the value are those of the tree.
 func FromTree(tree any, v any) error {
+	if p := reflect.ValueOf(v); p.Kind() == reflect.Pointer && p.Elem().Kind() == reflect.Struct && p.Elem().IsZero() {
+		if structureOf(p.Type().Elem()).fill(p.Elem(), tree, 0) {
+			return nil
+		}
+		p.Elem().SetZero()
+	}
 	// The buffer is not pooled. An UnmarshalJSON method that retains its argument by mistake must
 	// not see later requests.
 	data, err := AppendTree(make([]byte, 0, 1024), tree)
