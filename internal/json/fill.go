@@ -15,6 +15,15 @@ func fillByText(v reflect.Value, tree any, _ int) bool {
 	return err == nil && jsonv2.Unmarshal(data, v.Addr().Interface(), options) == nil
 }
 
+// fillByMethod asks the value to read the JSON of a tree. A method may keep its argument.
+func fillByMethod(v reflect.Value, tree any, depth int) bool {
+	if tree == nil {
+		return fillByText(v, tree, depth)
+	}
+	data, err := AppendTree(nil, tree)
+	return err == nil && v.Addr().Interface().(jsonv2.Unmarshaler).UnmarshalJSON(data) == nil //nolint:forcetypeassert // the type that it was compiled for
+}
+
 func fillBool(v reflect.Value, tree any, _ int) bool {
 	b, ok := tree.(bool)
 	v.SetBool(b)

@@ -21,6 +21,16 @@ func showByText(v reflect.Value, _ int) (any, bool) {
 	return tree, err == nil
 }
 
+// showByMethod returns the tree of the JSON that a value writes itself.
+func showByMethod(v reflect.Value, _ int) (any, bool) {
+	data, err := v.Addr().Interface().(jsonv2.Marshaler).MarshalJSON() //nolint:forcetypeassert // the type that it was compiled for
+	if err != nil {
+		return nil, false
+	}
+	tree, err := DecodeTree(data, TreeOptions{})
+	return tree, err == nil
+}
+
 func showBool(v reflect.Value, _ int) (any, bool) { return v.Bool(), true }
 
 func showString(v reflect.Value, _ int) (any, bool) { return v.String(), utf8.ValidString(v.String()) }

@@ -59,8 +59,12 @@ func (c compiler) structure(t reflect.Type) *structure {
 }
 
 func (c compiler) compile(t reflect.Type) structure {
+	if t.Kind() == reflect.Pointer && t.Name() == "" { // methods of a pointer are those of what it points to
+		elem := c.structure(t.Elem())
+		return structure{fillPointer(t, elem), showPointer(elem)}
+	}
 	if convertsItself(t) || t.PkgPath() == "time" {
-		return *byText
+		return byMethods(t)
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -73,9 +77,6 @@ func (c compiler) compile(t reflect.Type) structure {
 		return structure{fillUint, showUint}
 	case reflect.Float64:
 		return structure{fillFloat, showByText}
-	case reflect.Pointer:
-		elem := c.structure(t.Elem())
-		return structure{fillPointer(t, elem), showPointer(elem)}
 	case reflect.Slice:
 		return c.slice(t)
 	case reflect.Map:
@@ -87,6 +88,19 @@ func (c compiler) compile(t reflect.Type) structure {
 	default: // interfaces, arrays, and what JSON has no form for
 	}
 	return *byText
+}
+
+// byMethods returns the structure of a type that has methods. Those of encoding/json are called as the
+// JSON library would.
+func byMethods(t reflect.Type) structure {
+	s, p := *byText, reflect.PointerTo(t)
+	if p.Implements(reflect.TypeFor[jsonv2.Unmarshaler]()) && !p.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()) {
+		s.fill = fillByMethod
+	}
+	if p.Implements(reflect.TypeFor[jsonv2.Marshaler]()) && !p.Implements(reflect.TypeFor[jsonv2.MarshalerTo]()) {
+		s.show = showByMethod
+	}
+	return s
 }
 
 func (c compiler) slice(t reflect.Type) structure {
