@@ -15,13 +15,17 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// BenchmarkConfigMap measures requests for a config map of 1 KiB in the whole chain, without a network.
-func BenchmarkConfigMap(b *testing.B) {
+// BenchmarkRequest measures requests for config maps of 1 KiB, and for a pod, in the whole chain, without a network.
+func BenchmarkRequest(b *testing.B) {
 	const path = "/api/v1/namespaces/default/configmaps"
 	template := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"labels":{"app":"bench","group":"%d"}},"data":{"seq":"%d","text":"` + strings.Repeat("lorem ipsum ", 70) + `"}}`
 	requests := map[string]func(i int) (method, path, contentType, body string){
 		"create": func(i int) (string, string, string, string) {
 			return http.MethodPost, path, "application/json", fmt.Sprintf(template, fmt.Sprint("new-", i), i%100, i)
+		},
+		"create-pod": func(i int) (string, string, string, string) {
+			return http.MethodPost, "/api/v1/namespaces/default/pods", "application/json", fmt.Sprintf(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"pod-%d"},"spec":{`+
+				`"containers":[{"name":"a","image":"a:1","env":[{"name":"A","value":"b"}],"ports":[{"containerPort":80}],"resources":{"requests":{"cpu":"100m","memory":"64Mi"}}}]}}`, i)
 		},
 		"get": func(int) (string, string, string, string) { return http.MethodGet, path + "/one", "", "" },
 		"update": func(i int) (string, string, string, string) {
@@ -48,7 +52,7 @@ func BenchmarkConfigMap(b *testing.B) {
 		return w
 	}
 	require.Equal(b, http.StatusCreated, ask(http.MethodPost, path, "application/json", fmt.Sprintf(template, "one", 1, 0)).Code)
-	for _, name := range []string{"create", "get", "update", "patch", "apply", "apply-noop"} {
+	for _, name := range []string{"create", "create-pod", "get", "update", "patch", "apply", "apply-noop"} {
 		i := 0
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"reflect"
+
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -24,7 +26,7 @@ func (w withBeta[T, B]) Define(env registry.Env) (registry.Bundle, error) {
 
 // recast returns an object as another Go type with the same documents.
 func recast[From, To any](from *From) (*To, error) {
-	t, err := treeOf(from)
+	t, err := treeOf(from, emptiesOf(reflect.TypeFor[From](), map[reflect.Type]*empties{}))
 	if err != nil {
 		return nil, err
 	}

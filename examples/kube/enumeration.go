@@ -74,41 +74,98 @@ func newEnumerations() enumerations {
 	return e
 }
 
-// check reports values of an object that their type does not have, below all fields but metadata
-// and status.
-func (e enumerations) check(object reflect.Value, f *status.Fields) {
+// enumerated says where values of a type hold values of enumerations. Nil is nowhere.
+type enumerated struct {
+	allowed []string
+	elem    *enumerated // of what a pointer or a list holds
+	fields  []enumeratedField
+}
+
+// enumeratedField is a field of a struct. One that is inlined has no name.
+type enumeratedField struct {
+	index int
+	name  string
+	of    *enumerated
+}
+
+// in returns where objects of a type hold enumerations, below all fields but metadata and status.
+func (e enumerations) in(object reflect.Type) *enumerated {
+	known := map[reflect.Type]*enumerated{}
+	out := &enumerated{}
 	for i := range object.NumField() {
-		if name := jsonName(object.Type().Field(i)); name != "" && name != "metadata" && name != "status" {
-			e.walk(object.Field(i), f.At(name))
+		name := jsonName(object.Field(i))
+		if name == "" || name == "metadata" || name == "status" {
+			continue
 		}
+		if of := e.below(object.Field(i).Type, known); of != nil {
+			out.fields = append(out.fields, enumeratedField{i, name, of})
+		}
+	}
+	return out
+}
+
+// below is in for any type. Those in known are being made: types may hold themselves.
+func (e enumerations) below(t reflect.Type, known map[reflect.Type]*enumerated) *enumerated {
+	if out, ok := known[t]; ok {
+		return out
+	}
+	out := &enumerated{}
+	switch t.Kind() {
+	case reflect.String:
+		if out.allowed = e[t]; out.allowed != nil {
+			return out
+		}
+	case reflect.Pointer, reflect.Slice:
+		if out.elem = e.below(t.Elem(), known); out.elem != nil {
+			return out
+		}
+	case reflect.Struct:
+		known[t] = out
+		for i := range t.NumField() {
+			name := jsonName(t.Field(i))
+			if name == "" && !t.Field(i).Anonymous {
+				continue
+			}
+			if of := e.below(t.Field(i).Type, known); of != nil {
+				out.fields = append(out.fields, enumeratedField{i, name, of})
+			}
+		}
+		if len(out.fields) > 0 {
+			return out
+		}
+		known[t] = nil
+	}
+	return nil
+}
+
+// check reports values of an object that their type does not have.
+func (e *enumerated) check(object reflect.Value, f *status.Fields) {
+	for _, field := range e.fields {
+		field.of.walk(object.Field(field.index), f.At(field.name))
 	}
 }
 
-func (e enumerations) walk(v reflect.Value, at status.Field) {
+func (e *enumerated) walk(v reflect.Value, at status.Field) {
 	switch v.Kind() {
 	case reflect.String:
-		if allowed := e[v.Type()]; allowed != nil && v.String() != "" && !slices.Contains(allowed, v.String()) {
-			at.NotSupported(v.String(), allowed...)
+		if v.String() != "" && !slices.Contains(e.allowed, v.String()) {
+			at.NotSupported(v.String(), e.allowed...)
 		}
 	case reflect.Pointer:
 		if !v.IsNil() {
-			e.walk(v.Elem(), at)
+			e.elem.walk(v.Elem(), at)
 		}
 	case reflect.Slice:
-		switch v.Type().Elem().Kind() {
-		case reflect.String, reflect.Pointer, reflect.Struct:
-			for i := range v.Len() {
-				e.walk(v.Index(i), at.Index(i))
-			}
+		for i := range v.Len() {
+			e.elem.walk(v.Index(i), at.Index(i))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			field := v.Type().Field(i)
-			if name := jsonName(field); name != "" {
-				e.walk(v.Field(i), at.Child(name))
-			} else if field.Anonymous {
-				e.walk(v.Field(i), at)
+		for _, f := range e.fields {
+			inside := at
+			if f.name != "" {
+				inside = at.Child(f.name)
 			}
+			f.of.walk(v.Field(f.index), inside)
 		}
 	}
 }

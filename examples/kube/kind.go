@@ -52,11 +52,12 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	maps.Copy(selectable, k.Selectable)
 	k.Selectable = selectable
 	rules, warning := k.Rules.Validate, k.cluster.unenforced(k.Group, k.Plural)
+	enumerated := k.cluster.enumerations.in(reflect.TypeFor[T]())
 	k.Rules.Validate = func(ctx context.Context, obj *T, f *status.Fields) {
 		if warning != "" {
 			registry.Warn(ctx, warning)
 		}
-		k.cluster.enumerations.check(reflect.ValueOf(obj).Elem(), f)
+		enumerated.check(reflect.ValueOf(obj).Elem(), f)
 		if k.Group == admissionv1.GroupName {
 			k.cluster.checkStatic(ctx, any(obj), f)
 		}
@@ -128,8 +129,10 @@ func takenWithStatus(but []string) []string {
 
 // asWritten makes stored objects hold the empty fields that clients with Go types send.
 func (k kind[T]) asWritten(r *registry.Resource) error {
-	r.Hooks.Default, r.Hooks.Companions = k.settle, k.companions
-	empty, err := treeOf(new(T))
+	empties := emptiesOf(reflect.TypeFor[T](), map[reflect.Type]*empties{})
+	r.Hooks.Companions = k.companions
+	r.Hooks.Default = func(ctx context.Context, t registry.Tree) (registry.Tree, error) { return k.settle(ctx, t, empties) }
+	empty, err := treeOf(new(T), empties)
 	if err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func decode[T any](t registry.Tree) (*T, error) {
 // settle decodes an object into T and encodes it again. Kubernetes' types write some empty fields,
 // such as the resources of a container, and every typed client sends them back. An object that has
 // them from the beginning does not change when it comes back.
-func (k kind[T]) settle(ctx context.Context, t registry.Tree) (registry.Tree, error) {
+func (k kind[T]) settle(ctx context.Context, t registry.Tree, empties *empties) (registry.Tree, error) {
 	obj, err := decode[T](t)
 	if err != nil {
 		return nil, err
@@ -173,16 +176,16 @@ func (k kind[T]) settle(ctx context.Context, t registry.Tree) (registry.Tree, er
 	if k.asked != nil {
 		k.asked(ctx, obj)
 	}
-	out, err := treeOf(obj)
+	out, err := treeOf(obj, empties)
 	if err != nil {
 		return nil, err
 	}
 	return withMetadata(out, t), nil
 }
 
-// treeOf encodes an object of a Go type as a tree.
-func treeOf(obj any) (registry.Tree, error) {
-	fillEmpty(reflect.ValueOf(obj))
+// treeOf encodes an object of a Go type, which has these empties, as a tree.
+func treeOf[T any](obj *T, empties *empties) (registry.Tree, error) {
+	empties.fill(reflect.ValueOf(obj).Elem())
 	v, err := json.TreeOf(obj)
 	if err != nil {
 		return nil, fmt.Errorf("write %T: %w", obj, err)

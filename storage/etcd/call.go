@@ -307,8 +307,9 @@ func newPauses() *pauses { return &pauses{next: firstPause, limit: firstLimit} }
 func (p *pauses) wait(ctx context.Context) bool {
 	t := time.NewTimer(p.next)
 	defer t.Stop()
-	// The second attempt is as short as the first: by its end it is known which members serve.
-	if p.next > firstPause {
+	// The first three attempts are short: by their end it is known which members serve, and mostly
+	// there is a new leader.
+	if p.next > 2*firstPause {
 		p.limit = min(2*p.limit, longestLimit)
 	}
 	p.next = min(2*p.next, longestPause)

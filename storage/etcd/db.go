@@ -35,7 +35,7 @@ type DB struct {
 	end       context.CancelFunc
 	running   sync.WaitGroup // all goroutines; they end with life
 	looking   chan struct{}  // capacity 1: the health is to be looked at now
-	suspicion atomic.Bool    // a member may have failed
+	suspected chan struct{}  // capacity 1: a member may have failed
 	closing   sync.Once      // of the client
 }
 

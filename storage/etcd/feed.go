@@ -27,6 +27,7 @@ import (
 type feed struct {
 	db     *DB
 	wanted chan struct{} // capacity 1: want was raised
+	routes chan struct{} // capacity 1: a member is left out from now on
 
 	mu       sync.Mutex
 	log      []commitRecord // every commit of the store with floor < mod <= reached, in order
@@ -53,7 +54,7 @@ type watcher struct {
 }
 
 func newFeed(db *DB, reached int64) *feed {
-	return &feed{db: db, wanted: make(chan struct{}, 1), floor: reached, reached: reached, watchers: map[string]watchSet{}}
+	return &feed{db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), floor: reached, reached: reached, watchers: map[string]watchSet{}}
 }
 
 // errStreamEnded is the end of a stream for which its server gave no reason.
@@ -83,6 +84,15 @@ func (f *feed) run() {
 	}
 }
 
+// reroute has the watch of etcd begun again. It may be with a member that is left out, which may take
+// seconds to say that it has no leader, or say nothing for ever.
+func (f *feed) reroute() {
+	select {
+	case f.routes <- struct{}{}:
+	default:
+	}
+}
+
 func (f *feed) position() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,6 +119,8 @@ func (f *feed) follow() error {
 			if waiting.IsZero() {
 				timer.Reset(settleTime)
 			}
+		case <-f.routes:
+			return nil
 		case <-timer.C:
 			switch {
 			case !f.lags():

@@ -64,12 +64,32 @@ func (db *DB) Size() (int64, bool) {
 	return n, n > 0
 }
 
-// suspect has the health looked at after a call that was not answered.
+// suspect has the health and the members looked at after a call that was not answered.
 func (db *DB) suspect() {
-	db.suspicion.Store(true)
-	select {
-	case db.looking <- struct{}{}:
-	default:
+	for _, c := range []chan struct{}{db.looking, db.suspected} {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// choose keeps calls away from members that do not serve, until the store ends. It is apart from
+// look, which may itself be waiting for such a member.
+func (db *DB) choose() {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if len(db.client.Endpoints()) == len(db.config.Endpoints) {
+				continue
+			}
+		case <-db.suspected:
+		case <-db.life.Done():
+			return
+		}
+		db.avoid()
 	}
 }
 
@@ -94,9 +114,6 @@ func (db *DB) look() {
 }
 
 func (db *DB) lookOnce() {
-	if db.suspicion.Swap(false) || len(db.client.Endpoints()) < len(db.config.Endpoints) {
-		db.avoid()
-	}
 	ctx, cancel := context.WithTimeout(db.life, lookEvery)
 	defer cancel()
 	_, err := db.now(ctx)
@@ -126,34 +143,68 @@ func (db *DB) lookOnce() {
 	}
 }
 
+// others is how long the other members have for their answers once one serves. One that is slower is
+// left out until it is asked again.
+const others = 500 * time.Millisecond
+
 // avoid asks each member whether it serves, and lets calls go only to those that do, until the others
 // serve again. gRPC itself goes on sending every third call to a member that is paused.
 func (db *DB) avoid() {
+	good := db.serving()
+	if len(good) == 0 {
+		good = db.config.Endpoints
+	}
+	before := db.client.Endpoints()
+	if slices.Equal(good, before) {
+		return
+	}
+	db.config.Logger.Info("members of etcd that serve", "endpoints", good)
+	db.client.SetEndpoints(good...)
+	if slices.ContainsFunc(before, func(e string) bool { return !slices.Contains(good, e) }) {
+		db.feed.reroute()
+	}
+}
+
+// serving returns the members that say that they serve, in the order of the configuration.
+func (db *DB) serving() []string {
 	all := db.config.Endpoints
-	serves := make([]bool, len(all))
 	ctx, cancel := context.WithTimeout(db.life, firstLimit)
-	defer cancel()
 	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	answers := make(chan int, len(all))
 	for i, e := range all {
 		asking.Go(func() {
 			s, err := db.status(ctx, e)
-			serves[i] = err == nil && s.Leader != 0 || errors.Is(err, rpctypes.ErrPermissionDenied)
+			if err == nil && s.Leader != 0 || errors.Is(err, rpctypes.ErrPermissionDenied) {
+				answers <- i
+				return
+			}
+			answers <- -1
 		})
 	}
-	asking.Wait()
-	var good []string
-	for i, e := range all {
-		if serves[i] {
-			good = append(good, e)
+	var found []int
+	var late <-chan time.Time
+	for range all {
+		select {
+		case i := <-answers:
+			if i < 0 {
+				continue
+			}
+			if found = append(found, i); late == nil {
+				late = time.After(others)
+			}
+			continue
+		case <-late:
 		}
+		break
 	}
-	if len(good) == 0 {
-		good = all
+	slices.Sort(found)
+	good := make([]string, len(found))
+	for i, f := range found {
+		good[i] = all[f]
 	}
-	if !slices.Equal(good, db.client.Endpoints()) {
-		db.config.Logger.Info("members of etcd that serve", "endpoints", good)
-		db.client.SetEndpoints(good...)
-	}
+	return good
 }
 
 // alarms returns the alarms that are raised.

@@ -32,7 +32,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, fmt.Errorf("etcd: %w", err)
 	}
 	life, end := context.WithCancel(context.Background())
-	db := &DB{config: config, keys: keyspace{config.Prefix}, life: life, end: end, looking: make(chan struct{}, 1)}
+	db := &DB{config: config, keys: keyspace{config.Prefix}, life: life, end: end, looking: make(chan struct{}, 1), suspected: make(chan struct{}, 1)}
 	db.feed = newFeed(db, 0)
 	db.timeline.Store(&timeline{epochs: []epoch{{}}})
 	if db.client, err = clientv3.New(db.clientConfig()); err != nil {
@@ -47,6 +47,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	db.running.Go(db.feed.run)
 	db.running.Go(db.look)
+	db.running.Go(db.choose)
 	return db, nil
 }
 
