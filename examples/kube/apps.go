@@ -46,10 +46,9 @@ func apps(c *cluster) []registry.Definition {
 
 				Group: "apps", Version: "v1", Plural: "replicasets", Names: registry.Names{ShortNames: []string{"rs"}, Categories: []string{"all"}},
 				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
-				Selectable: map[string]func(*appsv1.ReplicaSet) string{"status.replicas": func(s *appsv1.ReplicaSet) string { return numeral(s.Status.Replicas) }},
-				Table:      registry.Table{Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
+				Table: registry.Table{Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
-			fill: fillReplicaSet,
+			fill: fillReplicaSet, reads: map[string]reading{"status.replicas": numberAt("status", "replicas")},
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Rules: registry.Rules[appsv1.StatefulSet]{

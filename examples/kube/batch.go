@@ -27,8 +27,7 @@ func batch(c *cluster) []registry.Definition {
 				},
 
 				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}},
-				Deletion:   registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
-				Selectable: map[string]func(*batchv1.Job) string{"status.successful": func(j *batchv1.Job) string { return numeral(j.Status.Succeeded) }},
+				Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
 				Table: registry.Table{Columns: columns(append([]openapi.Column{
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
 					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions,
@@ -36,7 +35,7 @@ func batch(c *cluster) []registry.Definition {
 					made("Duration", "How long it has taken.", jobDuration, "status.startTime", "status.completionTime"),
 				}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
-			fill: fillJob,
+			fill: fillJob, reads: map[string]reading{"status.successful": numberAt("status", "succeeded")},
 		},
 		kind[batchv1.CronJob]{cluster: c, Kind: registry.Kind[batchv1.CronJob]{
 			Rules: registry.Rules[batchv1.CronJob]{Validate: checked(c.checkCronJob), Name: cronJobName},

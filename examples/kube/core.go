@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,11 +76,10 @@ func core(c *cluster) []registry.Definition {
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
 					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
 				}},
-				Selectable: map[string]func(*corev1.Node) string{"spec.unschedulable": func(n *corev1.Node) string { return strconv.FormatBool(n.Spec.Unschedulable) }},
-				Status:     registry.Status{AtCreation: true},
-				Table:      registry.Table{Columns: nodeColumns()},
+				Status: registry.Status{AtCreation: true},
+				Table:  registry.Table{Columns: nodeColumns()},
 			},
-			fill: fillNode,
+			fill: fillNode, reads: map[string]reading{"spec.unschedulable": truthAt("spec", "unschedulable")},
 		},
 		kind[corev1.Endpoints]{ //nolint:staticcheck // they are deprecated, and served
 			cluster: c,

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -15,6 +16,7 @@ import (
 	policyplugin "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -25,8 +27,11 @@ type kind[T any] struct {
 	registry.Kind[T]
 	cluster *cluster
 
-	// fields can be named by selectors, beside the name and the namespace and those in Selectable.
+	// fields can be named by selectors, beside the name and the namespace.
 	fields []string
+
+	// reads are further such fields, which an object always has a text for.
+	reads map[string]reading
 
 	// fill applies defaults. It runs on every write, so it must not change its own result. asked
 	// does the same for values that depend on the user.
@@ -49,7 +54,6 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	for _, field := range k.fields {
 		selectable[field] = nil
 	}
-	maps.Copy(selectable, k.Selectable)
 	k.Selectable = selectable
 	rules, warning := k.Rules.Validate, k.cluster.unenforced(k.Group, k.Plural)
 	enumerated := k.cluster.enumerations.in(reflect.TypeFor[T]())
@@ -69,7 +73,34 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return b, err
 	}
+	k.addReads(b.Resources[0])
 	return b, k.asWritten(b.Resources[0])
+}
+
+// reading reads a field for selectors from a stored object. It runs several times for each write.
+type reading func(t registry.Tree) string
+
+// truthAt reads a boolean, which may be absent.
+func truthAt(path ...string) reading {
+	return func(t registry.Tree) string { return strconv.FormatBool(tree.At(t, path...) == true) }
+}
+
+// numberAt reads a whole number, which may be absent.
+func numberAt(path ...string) reading {
+	return func(t registry.Tree) string {
+		n, _ := tree.At(t, path...).(int64)
+		return strconv.FormatInt(n, 10)
+	}
+}
+
+func (k kind[T]) addReads(r *registry.Resource) {
+	for _, field := range slices.Sorted(maps.Keys(k.reads)) {
+		r.Selectable = append(r.Selectable, field)
+		if r.Computed == nil {
+			r.Computed = map[string]func(registry.Tree) string{}
+		}
+		r.Computed[field] = k.reads[field]
+	}
 }
 
 // staticSuffix ends the names of policies and webhooks that come from files.

@@ -1,11 +1,11 @@
 package kube
 
 import (
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -29,12 +29,9 @@ func pods(c *cluster) []registry.Definition {
 
 				Version: "v1", Plural: "pods", Names: registry.Names{ShortNames: []string{"po"}, Categories: []string{"all"}},
 				Subresources: podEndpoints(c), Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
-				Selectable: map[string]func(*corev1.Pod) string{
-					"spec.hostNetwork": func(p *corev1.Pod) string { return strconv.FormatBool(p.Spec.HostNetwork) }, "status.podIPs": podIPs,
-				},
 				Table: registry.Table{Columns: podColumns()},
 			},
-			fill: fillPod,
+			fill: fillPod, reads: map[string]reading{"spec.hostNetwork": truthAt("spec", "hostNetwork"), "status.podIPs": podIPs},
 			fields: []string{
 				"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
 				"status.nominatedNodeName", "status.phase", "status.podIP",
@@ -62,25 +59,17 @@ func pods(c *cluster) []registry.Definition {
 				Names:        registry.Names{ShortNames: []string{"rc"}, Categories: []string{"all"}},
 				Subresources: []registry.Endpoint{scaled(labelText)},
 				Deletion:     registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
-				Selectable:   map[string]func(*corev1.ReplicationController) string{"status.replicas": func(c *corev1.ReplicationController) string { return numeral(c.Status.Replicas) }},
 				Table: registry.Table{Columns: columns(append(replicaColumns(),
 					templateColumns("spec.template.spec.containers", labelColumn("spec.selector"))...)...)},
 			},
-			fill: fillReplicationController,
+			fill: fillReplicationController, reads: map[string]reading{"status.replicas": numberAt("status", "replicas")},
 		},
 	}
 }
 
-// numeral makes a selectable field of a number.
-func numeral(n int32) string { return strconv.Itoa(int(n)) }
-
 // podIPs is the field of that name: all addresses in one text.
-func podIPs(p *corev1.Pod) string {
-	var all []string
-	for _, ip := range p.Status.PodIPs {
-		all = append(all, ip.IP)
-	}
-	return strings.Join(all, ",")
+func podIPs(t registry.Tree) string {
+	return strings.Join(words(tree.At(t, "status", "podIPs"), "ip"), ",")
 }
 
 // containerColumns are the names and the images of containers.
