@@ -36,7 +36,7 @@ func (db *DB) Advance(ctx context.Context, to storage.Revision) error {
 		case err == nil:
 			err = db.learn(resp.Responses[0].GetResponseRange())
 		case transient(err): // a repetition finds out whether it has happened
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}

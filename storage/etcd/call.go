@@ -174,7 +174,7 @@ func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.Ran
 		case err == nil:
 			err = db.learn(resp.Responses[0].GetResponseRange())
 		case transient(err):
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}
@@ -297,6 +297,23 @@ func translated(err error) bool {
 // plain is an error without its identity, so that an attempt that was given up does not look like the
 // end of the caller's context.
 func plain(err error) error { return errors.New(err.Error()) }
+
+// pause waits before the next attempt. After one without any answer it waits until it is known which
+// members serve, or the next attempt may go to the same one. It returns false if the context ends first.
+func (db *DB) pause(ctx context.Context, p *pauses, err error) bool {
+	chosen := db.suspect()
+	if code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
+		late := time.NewTimer(2 * others)
+		defer late.Stop()
+		select {
+		case <-chosen:
+		case <-late.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return p.wait(ctx)
+}
 
 // pauses are the waits between the attempts of a call, and how long an attempt may take.
 type pauses struct{ next, limit time.Duration }

@@ -49,7 +49,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 			}
 			c.uncertain = c.uncertain || unknown != nil
 		case transient(err):
-			if db.suspect(); !p.wait(ctx) {
+			if !db.pause(ctx, p, err) {
 				break
 			}
 			if !c.uncertain || c.pinned {

@@ -43,7 +43,7 @@ func (db *DB) Compact(ctx context.Context, at storage.Revision) error {
 			raise(&db.compacted, mod)
 			return nil
 		case transient(err):
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}

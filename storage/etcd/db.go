@@ -33,10 +33,11 @@ type DB struct {
 
 	life      context.Context // ends with Close
 	end       context.CancelFunc
-	running   sync.WaitGroup // all goroutines; they end with life
-	looking   chan struct{}  // capacity 1: the health is to be looked at now
-	suspected chan struct{}  // capacity 1: a member may have failed
-	closing   sync.Once      // of the client
+	running   sync.WaitGroup                // all goroutines; they end with life
+	looking   chan struct{}                 // capacity 1: the health is to be looked at now
+	suspected chan struct{}                 // capacity 1: a member may have failed
+	chosen    atomic.Pointer[chan struct{}] // closed when members were asked again; never nil
+	closing   sync.Once                     // of the client
 }
 
 var (

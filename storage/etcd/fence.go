@@ -28,7 +28,7 @@ func (db *DB) fence(ctx context.Context, stored int64) error {
 		case err == nil:
 			err = db.learn(resp.Responses[len(resp.Responses)-1].GetResponseRange())
 		case transient(err): // a repetition finds out whether it has happened
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}

@@ -64,14 +64,17 @@ func (db *DB) Size() (int64, bool) {
 	return n, n > 0
 }
 
-// suspect has the health and the members looked at after a call that was not answered.
-func (db *DB) suspect() {
+// suspect has the health and the members looked at after a call that was not answered. The channel is
+// closed when calls go to members that serve.
+func (db *DB) suspect() (chosen <-chan struct{}) {
+	chosen = *db.chosen.Load()
 	for _, c := range []chan struct{}{db.looking, db.suspected} {
 		select {
 		case c <- struct{}{}:
 		default:
 		}
 	}
+	return chosen
 }
 
 // choose keeps calls away from members that do not serve, until the store ends. It is apart from
@@ -90,6 +93,8 @@ func (db *DB) choose() {
 			return
 		}
 		db.avoid()
+		next := make(chan struct{})
+		close(*db.chosen.Swap(&next))
 	}
 }
 

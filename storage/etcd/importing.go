@@ -69,7 +69,7 @@ func (db *DB) bring(ctx context.Context, ops []clientv3.Op) error {
 		case err == nil:
 			err = db.learn(resp.Responses[0].GetResponseRange())
 		case transient(err):
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}
@@ -103,7 +103,7 @@ func (db *DB) beginAnew(ctx context.Context, above storage.Revision) error {
 		case err == nil:
 			err = db.learn(resp.Responses[0].GetResponseRange())
 		case transient(err):
-			if db.suspect(); p.wait(ctx) {
+			if db.pause(ctx, p, err) {
 				continue
 			}
 		}

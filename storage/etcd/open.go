@@ -33,6 +33,8 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	life, end := context.WithCancel(context.Background())
 	db := &DB{config: config, keys: keyspace{config.Prefix}, life: life, end: end, looking: make(chan struct{}, 1), suspected: make(chan struct{}, 1)}
+	chosen := make(chan struct{})
+	db.chosen.Store(&chosen)
 	db.feed = newFeed(db, 0)
 	db.timeline.Store(&timeline{epochs: []epoch{{}}})
 	if db.client, err = clientv3.New(db.clientConfig()); err != nil {
@@ -40,6 +42,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 		return nil, fmt.Errorf("etcd: %w%s", err, config.advice(err))
 	}
 	db.kv = clientv3.NewKVFromKVClient(impatient{etcdserverpb.NewKVClient(db.client.ActiveConnection())}, db.client)
+	db.running.Go(db.choose)
 	if err := db.open(ctx); err != nil {
 		end()
 		db.running.Wait()
@@ -47,7 +50,6 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	db.running.Go(db.feed.run)
 	db.running.Go(db.look)
-	db.running.Go(db.choose)
 	return db, nil
 }
 
