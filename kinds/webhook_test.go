@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -396,6 +397,32 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	text := w.Body.String()
 	require.Contains(t, text, `apiserver_admission_webhook_fail_open_count{name="gone.example.com",type="admit"} 1`)
 	require.Contains(t, text, `apiserver_admission_webhook_request_total{name="a.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1`)
+}
+
+// TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks has a webhook of each kind that takes its time.
+func TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks(t *testing.T) {
+	sink := &kept{}
+	h := serveWebhooks(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, sink))
+	slow := newHook(t, func(r map[string]any) any {
+		time.Sleep(300 * time.Millisecond)
+		return admits(nil)(r)
+	})
+	const mutating, validating = "apiserver.latency.k8s.io/mutating-webhook", "apiserver.latency.k8s.io/validating-webhook"
+	h.must(201, "POST", mutatingHooksPath, configuration("a", slow.webhook("a.example.com", ""), slow.webhook("b.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	notes := sink.last().Annotations
+	took, err := time.ParseDuration(notes[mutating])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 600*time.Millisecond, "one after the other")
+	require.NotContains(t, notes, validating)
+
+	h.must(201, "POST", validatingHooksPath, configuration("a", slow.webhook("c.example.com", ""), slow.webhook("d.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("two", `"a":"1"`))
+	notes = sink.last().Annotations
+	took, err = time.ParseDuration(notes[validating])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 300*time.Millisecond)
+	require.Contains(t, notes, mutating)
 }
 
 // TestWHK_16_PatchesAreRecordedWhereBodiesAre compares two levels of the audit policy.
