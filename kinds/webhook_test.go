@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -423,6 +425,39 @@ func TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, took, 300*time.Millisecond)
 	require.Contains(t, notes, mutating)
+}
+
+// TestWHK_02_TheServerProvesWhoItIs has a user for each kind of webhook, and one of them for this server alone.
+func TestWHK_02_TheServerProvesWhoItIs(t *testing.T) {
+	var mu sync.Mutex
+	said := map[string][]string{}
+	hook := newHook(t, admits(nil))
+	handler := hook.Config.Handler
+	hook.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		said[r.URL.Path] = append(said[r.URL.Path], r.Header.Get("Authorization"))
+		mu.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+	read := func(name, token string) *webhook.Credentials {
+		path := filepath.Join(t.TempDir(), "users.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf("users:\n- name: %q\n  user: {token: %s}\n", name, token)), 0o600))
+		c, err := webhook.ReadCredentials(path)
+		require.NoError(t, err)
+		return c
+	}
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.ConfigMaps(), kinds.Webhooks(kinds.WebhookOptions{
+		Mutating: read("*", "token-of-mutating"), Validating: read(strings.TrimPrefix(hook.URL, "https://"), "token-of-validating"),
+	})))
+	at := func(name, path string) string {
+		return strings.Replace(hook.webhook(name, ""), "/review", path, 1)
+	}
+	h.must(201, "POST", mutatingHooksPath, configuration("a", at("a.example.com", "/mutate")))
+	h.must(201, "POST", validatingHooksPath, configuration("a", at("b.example.com", "/validate")))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, map[string][]string{"/mutate": {"Bearer token-of-mutating"}, "/validate": {"Bearer token-of-validating"}}, said)
 }
 
 // TestWHK_16_PatchesAreRecordedWhereBodiesAre compares two levels of the audit policy.
