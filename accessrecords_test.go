@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authn/token"
 	certificates "github.com/kindwright/kindwright/authn/x509"
+	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/issuer"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 	"github.com/kindwright/kindwright/kinds"
@@ -52,6 +53,8 @@ type attempt struct {
 	how, issuer string // how they proved it, and who vouches for it
 	verb        string // list if empty, "-" if none
 	on          audit.ObjectReference
+
+	allowed bool // by the authorizers, and refused all the same
 }
 
 // passwords are tokens of the gate. No record contains one.
@@ -113,9 +116,13 @@ func newGate(t *testing.T) *gate {
 		{"carol", "list", "gadgets", "default", ""},
 		{"lister", "list", "gadgets", "default", ""},
 		{"narrow", everyVerb, "gadgets", "default", "x"},
+		{"alice", everyVerb, "roles", "default", ""},
+		{"alice", everyVerb, "rolebindings", "default", ""},
+		{"alice", everyVerb, "secrets", "default", ""},
 	}
 	g.run = startWith(t, []kindwright.Option{
-		kindwright.Serve(gadgets(), places(), kinds.ControlPlane()), kindwright.Audit(metadataOnly(), g.records), kindwright.Authorize(list),
+		kindwright.Serve(gadgets(), places(), kinds.ControlPlane(), kinds.RBAC(), kinds.Secrets()), kindwright.Audit(metadataOnly(), g.records),
+		kindwright.Authorize(list, rbac.New("")),
 		kindwright.Authenticate(front, pool(people), tokens, signed), kindwright.LogTo(logr.Discard()),
 		kindwright.Admit(admission.Plugin{Name: "breaks", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
 			if r.Name == "panics" {
@@ -143,6 +150,9 @@ func (g *gate) try(t *testing.T, a attempt) {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	for i := 0; i < len(a.header); i += 2 {
+		if a.header[i] == "Content-Type" {
+			r.Header.Del("Content-Type")
+		}
 		r.Header[a.header[i]] = append(r.Header[a.header[i]], a.header[i+1]) // in this spelling
 	}
 	res, err := g.clients[a.client].RoundTrip(r)
@@ -188,10 +198,12 @@ func (g *gate) try(t *testing.T, a attempt) {
 		require.NotNil(t, e.ObjectRef)
 		require.Equal(t, on, *e.ObjectRef)
 	}
-	switch decision := e.Annotations["authorization.k8s.io/decision"]; a.code {
-	case 401, 400, 431:
+	switch decision := e.Annotations["authorization.k8s.io/decision"]; {
+	case a.allowed:
+		require.Equal(t, "allow", decision)
+	case a.code == 401, a.code == 400, a.code == 431:
 		require.Empty(t, decision)
-	case 403:
+	case a.code == 403:
 		require.Contains(t, []string{"forbid", ""}, decision, "a page of another site is refused before anybody is asked")
 	default:
 		require.Equal(t, "allow", decision)
@@ -388,6 +400,54 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		}),
 	}
 	for _, a := range all {
+		t.Run(a.row, func(t *testing.T) { g.try(t, a) })
+	}
+}
+
+// AUD-36: rights that a writer gives away, and objects with secrets. alice may write roles and bindings, and
+// has no role herself.
+func TestD11_EveryGrantIsRecorded(t *testing.T) {
+	const group = "rbac.authorization.k8s.io"
+	const roles, bindings, secrets = "/apis/" + group + "/v1/namespaces/default/roles", "/apis/" + group + "/v1/namespaces/default/rolebindings", "/api/v1/namespaces/default/secrets"
+	const reads = `"rules":[{"apiGroups":["example.dev"],"resources":["gadgets"],"verbs":["get"]}]`
+	bound := func(name, kind, role string) string {
+		return `{"metadata":{"name":"` + name + `"},"roleRef":{"apiGroup":"` + group + `","kind":"` + kind + `","name":"` + role + `"},"subjects":[{"apiGroup":"` + group + `","kind":"User","name":"mallory"}]}`
+	}
+	of := func(apiGroup, resource, name string) audit.ObjectReference {
+		return audit.ObjectReference{APIGroup: apiGroup, APIVersion: "v1", Resource: resource, Namespace: "default", Name: name}
+	}
+	alice := func(row, method, path, body string, code int, verb string, on audit.ObjectReference) attempt {
+		return attempt{row: row, header: presenting(goodToken), user: "alice", how: "token", method: method, path: path, body: body, code: code, verb: verb, on: on, allowed: true}
+	}
+	bob := func(row, method, path, body string, code int, verb string, on audit.ObjectReference) attempt {
+		a := alice(row, method, path, body, code, verb, on)
+		a.header, a.user = presenting(widerToken), "bob"
+		return a
+	}
+	merge := func(a attempt) attempt {
+		a.header = append(a.header, "Content-Type", "application/merge-patch+json")
+		return a
+	}
+	g := newGate(t)
+	for _, a := range []attempt{
+		alice("Z5", "POST", roles, `{"metadata":{"name":"wide"},`+reads+`}`, 403, "create", of(group, "roles", "wide")),
+		alice("Z5", "POST", roles, `{"metadata":{"name":"empty"}}`, 201, "create", of(group, "roles", "empty")),
+		merge(alice("Z5", "PATCH", roles+"/empty", `{`+reads+`}`, 403, "patch", of(group, "roles", "empty"))),
+		alice("Z5", "PUT", roles+"/empty", `{"metadata":{"name":"empty"},`+reads+`}`, 403, "update", of(group, "roles", "empty")),
+		bob("Z5", "POST", roles, `{"metadata":{"name":"wide"},`+reads+`}`, 201, "create", of(group, "roles", "wide")),
+		alice("Z6", "POST", bindings, bound("give", "Role", "wide"), 403, "create", of(group, "rolebindings", "give")),
+		alice("Z6", "POST", bindings, bound("absent", "Role", "nobody"), 404, "create", of(group, "rolebindings", "absent")),
+		alice("Z6", "POST", bindings, bound("give", "Role", "empty"), 201, "create", of(group, "rolebindings", "give")),
+		merge(bob("Z6", "PATCH", bindings+"/give", `{"roleRef":{"apiGroup":"`+group+`","kind":"Role","name":"wide"}}`, 422, "patch", of(group, "rolebindings", "give"))),
+		bob("Z15", "POST", bindings, bound("far", "Role", "../other/wide"), 422, "create", of(group, "rolebindings", "far")),
+		bob("Z15", "POST", bindings, bound("far", "Secret", "wide"), 422, "create", of(group, "rolebindings", "far")),
+		alice("D2", "POST", secrets, `{"metadata":{"name":"s"},"stringData":{"a":"password-of-data"}}`, 201, "create", of("", "secrets", "s")),
+		alice("D2", "PUT", secrets+"/s", `{"metadata":{"name":"s"},"stringData":{"a":"password-of-data`, 400, "update", of("", "secrets", "s")),
+		merge(alice("D2", "PATCH", secrets+"/s", `{"data":{"a":"password-of-data"}}`, 422, "patch", of("", "secrets", "s"))),
+		alice("D2", "GET", secrets+"/s", "", 200, "get", of("", "secrets", "s")),
+		alice("D2", "GET", secrets+"?fieldSelector=metadata.name%3Ds", "", 200, "list", of("", "secrets", "s")),
+		alice("D2", "DELETE", secrets+"/s", "", 200, "delete", of("", "secrets", "s")),
+	} {
 		t.Run(a.row, func(t *testing.T) { g.try(t, a) })
 	}
 }

@@ -149,7 +149,7 @@ func TestAUD_32_WhereASlowRequestSpentItsTime(t *testing.T) {
 		return names
 	}
 	require.Equal(t, []string{"authentication", "authorization", "etcd", "total"}, times(h.request("POST", gadgetPath, `{"metadata":{"name":"a"}}`, "X-User", "alice", "X-Groups", "")))
-	require.Equal(t, []string{"authentication", "authorization", "impersonation", "total"}, times(h.request("GET", gadgetPath, "", "X-User", "alice", "X-Groups", "", "Impersonate-User", "bob")))
+	require.Equal(t, []string{"authentication", "authorization", "impersonation", "response-write", "total"}, times(h.request("GET", gadgetPath, "", "X-User", "alice", "X-Groups", "", "Impersonate-User", "bob")))
 	require.Empty(t, times(h.request("GET", gadgetPath, "")))
 }
 

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -72,9 +73,26 @@ func (w *response) Write(p []byte) (int, error) {
 	if !w.begin(http.StatusOK) {
 		return len(p), nil
 	}
+	began := w.clock()
 	n, err := w.ResponseWriter.Write(p)
+	w.wrote(began)
 	w.exchange.Bytes.Add(int64(n))
 	return n, err
+}
+
+// clock returns the time if the audit log may want to know how long it takes to send something.
+func (w *response) clock() (now time.Time) {
+	if w.recording != nil {
+		now = time.Now()
+	}
+	return now
+}
+
+// wrote adds the time since a clock to that of the answer.
+func (w *response) wrote(began time.Time) {
+	if w.recording != nil {
+		w.exchange.Spend(request.Writing, time.Since(began))
+	}
 }
 
 // ReadFrom sends what it reads, as the connection's own writer can do without a copy.
@@ -86,7 +104,9 @@ func (w *response) ReadFrom(from io.Reader) (int64, error) {
 	if !w.begin(http.StatusOK) {
 		return io.Copy(io.Discard, from)
 	}
+	began := w.clock()
 	n, err := to.ReadFrom(from)
+	w.wrote(began)
 	w.exchange.Bytes.Add(n)
 	return n, err
 }
@@ -99,7 +119,10 @@ func (w *response) FlushError() error {
 	if !w.begin(http.StatusOK) {
 		return nil
 	}
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	began := w.clock()
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.wrote(began)
+	return err
 }
 
 // Hijack takes over the connection.

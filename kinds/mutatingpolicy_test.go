@@ -1,6 +1,7 @@
 package kinds_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -8,6 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -66,6 +71,33 @@ func TestPOL_05_MutationsChangeWhatIsStored(t *testing.T) {
 		made = h.must(201, "POST", configMapsPath, configMap("three", `"k":"v"`))
 		require.Equal(t, map[string]any{"k": "v"}, made["data"])
 	})
+}
+
+// slip is a document that asks the server something.
+type slip struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+	Question        string `json:"question,omitempty"`
+	Answer          string `json:"answer,omitempty"`
+}
+
+// Documents that are not stored are changed as objects are.
+func TestPOL_05_DocumentsOfVirtualKindsAreMutated(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Policies(), registry.VirtualKind[slip]{
+		Group: "example.dev", Version: "v1", Plural: "slips", Names: registry.Names{Kind: "Slip"},
+		Run: func(_ context.Context, s *slip) error { s.Answer = s.Question + "!"; return nil },
+	}))
+	for _, mutation := range []string{merges(`Object{question: object.question + "?"}`), patches(`[JSONPatch{op: "replace", path: "/question", value: object.question + "?"}]`)} {
+		h.must(201, "POST", mutatingPath, about("asks", "example.dev", "slips", "Equivalent", `"reinvocationPolicy":"Never","mutations":[`+mutation+`]`))
+		h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"asks"},"spec":{"policyName":"asks"}}`)
+		made := h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"why"}`)
+		require.Equal(t, "why?!", made["answer"])
+		h.must(200, "DELETE", mutatingBindingsPath+"/asks", "")
+		h.must(200, "DELETE", mutatingPath+"/asks", "")
+	}
+	h.must(201, "POST", mutatingPath, about("asks", "example.dev", "slips", "Equivalent", `"reinvocationPolicy":"Never","mutations":[`+merges(`Object{nope: "a"}`)+`]`))
+	h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"asks"},"spec":{"policyName":"asks"}}`)
+	h.must(403, "POST", "/apis/example.dev/v1/slips", `{"question":"why"}`)
 }
 
 // A mutation that fails rejects the write, or is left out.

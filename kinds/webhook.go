@@ -30,6 +30,9 @@ type WebhookOptions struct {
 	// "policy.shop.svc".
 	Services webhook.ServiceResolver
 
+	// Mutating and Validating are how the server proves to webhooks who it is; nil: it does not.
+	Mutating, Validating *webhook.Credentials
+
 	// Stats counts the calls. It is for definitions that hide the one of [WithWebhooks] from the server,
 	// which otherwise shows its metrics.
 	Stats *WebhookStats
@@ -145,7 +148,7 @@ func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
 		resources[i] = &own
 	}
 	b.Resources = resources
-	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Called: w.options.Stats.called}
+	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called}
 	b.Plugins = append(append([]admission.Plugin{}, b.Plugins...), webhook.Mutations(o), webhook.Plugin(o))
 	return b, nil
 }

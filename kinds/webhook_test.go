@@ -9,10 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -396,6 +399,65 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	text := w.Body.String()
 	require.Contains(t, text, `apiserver_admission_webhook_fail_open_count{name="gone.example.com",type="admit"} 1`)
 	require.Contains(t, text, `apiserver_admission_webhook_request_total{name="a.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1`)
+}
+
+// TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks has a webhook of each kind that takes its time.
+func TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks(t *testing.T) {
+	sink := &kept{}
+	h := serveWebhooks(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, sink))
+	slow := newHook(t, func(r map[string]any) any {
+		time.Sleep(300 * time.Millisecond)
+		return admits(nil)(r)
+	})
+	const mutating, validating = "apiserver.latency.k8s.io/mutating-webhook", "apiserver.latency.k8s.io/validating-webhook"
+	h.must(201, "POST", mutatingHooksPath, configuration("a", slow.webhook("a.example.com", ""), slow.webhook("b.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	notes := sink.last().Annotations
+	took, err := time.ParseDuration(notes[mutating])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 600*time.Millisecond, "one after the other")
+	require.NotContains(t, notes, validating)
+
+	h.must(201, "POST", validatingHooksPath, configuration("a", slow.webhook("c.example.com", ""), slow.webhook("d.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("two", `"a":"1"`))
+	notes = sink.last().Annotations
+	took, err = time.ParseDuration(notes[validating])
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, took, 300*time.Millisecond)
+	require.Contains(t, notes, mutating)
+}
+
+// TestWHK_02_TheServerProvesWhoItIs has a user for each kind of webhook, and one of them for this server alone.
+func TestWHK_02_TheServerProvesWhoItIs(t *testing.T) {
+	var mu sync.Mutex
+	said := map[string][]string{}
+	hook := newHook(t, admits(nil))
+	handler := hook.Config.Handler
+	hook.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		said[r.URL.Path] = append(said[r.URL.Path], r.Header.Get("Authorization"))
+		mu.Unlock()
+		handler.ServeHTTP(w, r)
+	})
+	read := func(name, token string) *webhook.Credentials {
+		path := filepath.Join(t.TempDir(), "users.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(fmt.Sprintf("users:\n- name: %q\n  user: {token: %s}\n", name, token)), 0o600))
+		c, err := webhook.ReadCredentials(path)
+		require.NoError(t, err)
+		return c
+	}
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.ConfigMaps(), kinds.Webhooks(kinds.WebhookOptions{
+		Mutating: read("*", "token-of-mutating"), Validating: read(strings.TrimPrefix(hook.URL, "https://"), "token-of-validating"),
+	})))
+	at := func(name, path string) string {
+		return strings.Replace(hook.webhook(name, ""), "/review", path, 1)
+	}
+	h.must(201, "POST", mutatingHooksPath, configuration("a", at("a.example.com", "/mutate")))
+	h.must(201, "POST", validatingHooksPath, configuration("a", at("b.example.com", "/validate")))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	mu.Lock()
+	defer mu.Unlock()
+	require.Equal(t, map[string][]string{"/mutate": {"Bearer token-of-mutating"}, "/validate": {"Bearer token-of-validating"}}, said)
 }
 
 // TestWHK_16_PatchesAreRecordedWhereBodiesAre compares two levels of the audit policy.

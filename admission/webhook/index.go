@@ -45,7 +45,8 @@ type configuration struct {
 
 // index knows the configurations of one kind.
 type index struct {
-	o Options
+	o     Options
+	users *Credentials
 
 	mu             sync.Mutex
 	configurations map[string]*configuration
@@ -59,8 +60,8 @@ type snapshot struct {
 	every bool            // a hook is about all resources
 }
 
-func newIndex(o Options) *index {
-	x := &index{o: o, configurations: map[string]*configuration{}}
+func newIndex(o Options, users *Credentials) *index {
+	x := &index{o: o, users: users, configurations: map[string]*configuration{}}
 	x.current.Store(&snapshot{})
 	return x
 }
@@ -127,7 +128,7 @@ func (x *index) hook(configuration string, w declared) *hook {
 	h.matcher, h.failed = match.Compile(w.resources())
 	h.client = sync.OnceValues(func() (*webhook.Client, error) {
 		to := webhook.ConfigOf(w.ClientConfig.URL, (*webhook.ServiceReference)(w.ClientConfig.Service), w.ClientConfig.CABundle)
-		to.Timeout = h.timeout()
+		to.Timeout, to.Users = h.timeout(), x.users
 		client, err := webhook.New(to, webhook.Resolver(x.o.Services))
 		if h.made.Store(client); client != nil && h.dropped.Load() {
 			client.Close() // a request that began before asks once more

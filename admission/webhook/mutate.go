@@ -64,6 +64,7 @@ func (w *changing) visit(h *hook, at int) error {
 	}
 	began := time.Now()
 	changed, err := w.invoke(one)
+	request.ExchangeFrom(w.ctx).Spend(request.Mutating, time.Since(began))
 	if err = w.decide(one, err, began); err != nil {
 		return err
 	}

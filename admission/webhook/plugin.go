@@ -32,9 +32,21 @@ type Options struct {
 	Prices      cel.Prices      // what the parts of match conditions cost
 	Services    ServiceResolver // where services are; nil finds them by DNS, as "name.namespace.svc"
 
+	// Mutating and Validating are how the server proves to webhooks who it is; nil: it does not.
+	Mutating, Validating *Credentials
+
 	// Called is told of each call of a webhook, by the goroutine that made it. It may be nil.
 	Called func(Call)
 }
+
+// Credentials are how the server proves to webhooks who it is, by the names of their servers.
+type Credentials = webhook.Users
+
+// ReadCredentials reads a file in the form of a kubeconfig, such as kube-apiserver's
+// WebhookAdmissionConfiguration names. The name of a user says for which servers it is: "host:port",
+// "host" for port 443, "*.domain", or "*" for all. The name of a service is "name.namespace.svc:port".
+// The user of the current context is for the rest.
+func ReadCredentials(path string) (*Credentials, error) { return webhook.ReadUsers(path) }
 
 // Failure says why a webhook had no say, or why it rejected a write.
 type Failure string
@@ -66,7 +78,7 @@ func Mutations(o Options) admission.Plugin {
 		Name:    MutatingName,
 		Handles: o.concerns,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			x := newIndex(o)
+			x := newIndex(o, o.Mutating)
 			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "mutatingwebhookconfigurations"}
 			return &mutator{x}, nil, b.Observe(kind, watch.EveryObject(x.mutating()))
 		},
@@ -81,7 +93,7 @@ func Plugin(o Options) admission.Plugin {
 		Name:    ValidatingName,
 		Handles: o.concerns,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			x := newIndex(o)
+			x := newIndex(o, o.Validating)
 			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "validatingwebhookconfigurations"}
 			return nil, &validator{x}, b.Observe(kind, watch.EveryObject(x.validating()))
 		},

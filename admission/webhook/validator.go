@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/internal/request"
 )
 
 // validator asks the validating webhooks of one server.
@@ -44,6 +45,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 		}
 	}
 	problems := make([]error, len(all))
+	start := time.Now()
 	var calls sync.WaitGroup
 	for i, h := range all {
 		calls.Go(func() {
@@ -52,6 +54,9 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 		})
 	}
 	calls.Wait()
+	if len(all) > 0 {
+		request.ExchangeFrom(ctx).Spend(request.Validating, time.Since(start))
+	}
 	for _, err := range problems {
 		if err != nil {
 			return err

@@ -115,7 +115,9 @@ func (a *Authenticator) IdentityHeaders() (names, prefixes []string) {
 // one without a client certificate.
 //
 // A request that names a user is an error if its client certificate is not that of a proxy, if a
-// field that holds one value has several, or if an extra key cannot be decoded. A proxy is trusted:
+// field that holds one value has several or begins or ends with a blank, or if an extra key cannot be
+// decoded. A blank is never cut off: "alice" and the same name after a no-break space may be two users of
+// the proxy, and one must not become the other. A proxy is trusted:
 // it may name every user and group, also those of the system.
 // Source: security vector A2.
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
@@ -155,8 +157,10 @@ func first(h http.Header, names []string) (string, error) {
 		switch values := h[name]; {
 		case len(values) > 1:
 			return "", fmt.Errorf("front proxy: %d fields %s, at most one is allowed", len(values), name)
-		case len(values) == 1 && strings.TrimSpace(values[0]) != "":
-			return strings.TrimSpace(values[0]), nil
+		case len(values) == 1 && strings.TrimSpace(values[0]) != values[0]:
+			return "", fmt.Errorf("front proxy: the field %s begins or ends with a blank", name)
+		case len(values) == 1 && values[0] != "":
+			return values[0], nil
 		}
 	}
 	return "", nil

@@ -112,6 +112,10 @@ func TestA1_A2_WhoIsNoProxyNamesNobody(t *testing.T) {
 		"two users":                      {from(t, ca, "front"), append([]string{"X-Remote-User", "bob"}, remote...), true},
 		"two uids":                       {from(t, ca, "front"), append([]string{"X-Remote-Uid", "8"}, remote...), true},
 		"an extra that is not encoded":   {from(t, ca, "front"), append([]string{"X-Remote-Extra-%zz", "8"}, remote...), true},
+		"a user after a blank":           {from(t, ca, "front"), []string{"X-Remote-User", "\u00a0alice"}, true},
+		"a user before a blank":          {from(t, ca, "front"), []string{"X-Remote-User", "alice "}, true}, // HTTP/2 carries it
+		"a uid after a blank":            {from(t, ca, "front"), []string{"X-Remote-User", "alice", "X-Remote-Uid", "\t7"}, true},
+		"a blank":                        {from(t, ca, "front"), []string{"X-Remote-User", "\u2003"}, true},
 		"an empty user":                  {from(t, ca, "front"), []string{"X-Remote-User", ""}, false},
 		"another spelling":               {from(t, ca, "front"), []string{"X_Remote_User", "alice"}, false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -195,6 +196,7 @@ func (w *Webhook) ask(key digest, token string, audiences []string) (v verdict) 
 		return err
 	})
 	if err != nil {
+		err = without(token, err)
 		if w.options.Logger.GetSink() != nil {
 			w.options.Logger.Error(err, "an authentication webhook failed")
 		}
@@ -235,8 +237,35 @@ func decode(apiVersion string, data []byte) (authn.TokenReviewStatus, error) {
 	return review.Status, nil
 }
 
-// maxMessage bounds what an error repeats of an answer.
-const maxMessage = 256
+// The bounds of what an error repeats of an answer, and of how much of a token it may repeat.
+const (
+	maxMessage  = 256
+	maxRepeated = 12
+)
+
+// without returns an error that tells nobody the token. A broken webhook may repeat its question, and
+// errors of packages net/http and json repeat parts of answers: a line that is no head of an answer, or
+// a kind that is not the expected one.
+// Source: security vector A5.
+func without(token string, err error) error {
+	text := err.Error()
+	if len(text) > maxErrorText {
+		text = clip.Text(text, maxErrorText)
+		err = errors.New(text)
+	}
+	piece := min(maxRepeated, len(token))
+	for rest := token; len(rest) >= piece; rest = rest[1:] {
+		if strings.Contains(text, rest[:piece]) {
+			return errRepeats
+		}
+	}
+	return err
+}
+
+// maxErrorText bounds the text of an error.
+const maxErrorText = 1024
+
+var errRepeats = errors.New("the answer repeats the token, so it is not shown")
 
 // judge makes a user of an answer.
 func (w *Webhook) judge(s authn.TokenReviewStatus, token string, audiences []string) verdict {
@@ -255,15 +284,15 @@ func (w *Webhook) judge(s authn.TokenReviewStatus, token string, audiences []str
 		if s.Error == "" {
 			return verdict{}
 		}
-		return verdict{err: fmt.Errorf("the authentication webhook says: %s", clip.Text(strings.ReplaceAll(s.Error, token, "<token>"), maxMessage))}
+		return verdict{err: fmt.Errorf("the authentication webhook says: %w", without(token, errors.New(clip.Text(s.Error, maxMessage))))}
 	}
 	user := authn.User{Name: s.User.Username, UID: s.User.UID, Groups: s.User.Groups, Audiences: meant, Method: "webhook"}
-	for name, values := range s.User.Extra {
+	for _, name := range slices.Sorted(maps.Keys(s.User.Extra)) { // two spellings of a key give the same list each time
 		if user.Extra == nil {
 			user.Extra = map[string][]string{}
 		}
-		name = strings.ToLower(name)
-		user.Extra[name] = append(user.Extra[name], values...)
+		key := strings.ToLower(name)
+		user.Extra[key] = append(user.Extra[key], s.User.Extra[name]...)
 	}
 	if user.Name == "" {
 		return verdict{err: errors.New("the authentication webhook named no user")}

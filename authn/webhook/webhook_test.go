@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn"
@@ -174,6 +176,66 @@ func TestFailuresAreNotRemembered(t *testing.T) {
 				require.True(t, ok)
 			})
 		})
+	}
+}
+
+// A webhook may repeat what it was asked, whole or in part, as text or as something that is no answer.
+func TestA5_NoErrorRepeatsATokenThatAnAnswerRepeats(t *testing.T) {
+	const token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl"
+	for name, answer := range map[string]string{
+		"as the kind":         `{"kind":"` + token + `"}`,
+		"as the version":      `{"apiVersion":"` + token[:40] + `"}`,
+		"as the reason":       `{"status":{"error":"unknown: ` + token + `"}}`,
+		"a part of it":        `{"status":{"error":"unknown: ` + token[10:30] + `"}}`,
+		"as the first of two": `{"status":{"error":"` + strings.Repeat("x", 250) + token + `"}}`,
+		"as the user":         `{"status":{"authenticated":true,"user":{"username":"` + token + `\n"}}}`,
+		"as a field":          `{"status":{"authenticated":"` + token + `"}}`,
+		"instead of JSON":     token,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var logged []string
+			b := &backend{answer: func(int, *http.Request) (int, string, error) { return http.StatusOK, answer, nil }}
+			w := b.webhook(t, webhook.Options{Logger: funcr.New(func(_, line string) { logged = append(logged, line) }, funcr.Options{Verbosity: 9})})
+			_, ok, err := w.Authenticate(request(t.Context(), token))
+			require.Error(t, err)
+			require.False(t, ok)
+			for i := 0; i+16 <= len(token); i++ {
+				require.NotContains(t, err.Error(), token[i:i+16])
+				require.NotContains(t, strings.Join(logged, "\n"), token[i:i+16])
+			}
+		})
+	}
+	// net/http repeats the line that should have been the head of an answer.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = c.Write([]byte(token + "\r\n\r\n"))
+		_ = c.Close()
+	}()
+	w, err := webhook.New(webhook.Connection{URL: "http://" + listener.Addr().String()}, webhook.Options{Version: "v1", Backoff: webhook.Backoff{Steps: 1}})
+	require.NoError(t, err)
+	_, _, err = w.Authenticate(request(t.Context(), token))
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), token[:16])
+	require.NoError(t, listener.Close())
+	<-answered
+}
+
+// Two spellings of a key of further facts give one list, in the same order each time: caches of
+// authorizers compare it.
+func TestExtraKeysInTwoSpellings(t *testing.T) {
+	for range 20 {
+		b := says(`{"authenticated":true,"user":{"username":"alice","extra":{"scopes":["c"],"Scopes":["b"],"SCOPES":["a"]}}}`)
+		u, ok, err := b.webhook(t, webhook.Options{}).Authenticate(request(t.Context(), "secret"))
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, map[string][]string{"scopes": {"a", "b", "c"}}, u.Extra)
 	}
 }
 

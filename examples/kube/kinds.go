@@ -86,6 +86,10 @@ type Options struct {
 	// it there is no ConfigMap.
 	Authentication func() (map[string]string, error)
 
+	// MutatingWebhooks and ValidatingWebhooks are how the server proves to webhooks who it is; nil: it does
+	// not.
+	MutatingWebhooks, ValidatingWebhooks *webhook.Credentials
+
 	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }

@@ -14,14 +14,23 @@ import (
 // subresource, or one that is served.
 func (s admissionServer) kindOf(object map[string]any) (kind *Kind, fields *apply.Fields, err error) {
 	if w := s.written; w != nil && tree.Text(object, "apiVersion") == w.APIVersion() && tree.Text(object, "kind") == w.Names.Kind {
-		fields, err = apply.New([]apply.Version{{APIVersion: w.APIVersion(), Schema: w.Schema}}, nil)
+		fields, err = fieldsOf(w)
 		return w, fields, err
 	}
 	served, err := s.served(object)
 	if err != nil {
 		return nil, nil, err
 	}
-	return served.Kind, served.ownership.rules.Load().fields, nil
+	if rules := served.ownership.rules.Load(); rules != nil {
+		return served.Kind, rules.fields, nil
+	}
+	fields, err = fieldsOf(served.Kind) // a virtual kind: nothing is stored that could be owned
+	return served.Kind, fields, err
+}
+
+// fieldsOf are the fields of documents that are not stored.
+func fieldsOf(k *Kind) (*apply.Fields, error) {
+	return apply.New([]apply.Version{{APIVersion: k.APIVersion(), Schema: k.Schema}}, nil)
 }
 
 // served returns the kind of an object.

@@ -14,14 +14,17 @@ const (
 	Impersonating
 	Queueing
 	Authorization
+	Mutating   // by webhooks, one after the other
+	Validating // by webhooks, at the same time
 	Storing
+	Writing // the answer, to a client that may read slowly
 
 	parts
 )
 
 // String names a part as annotations of audit records do.
 func (p Part) String() string {
-	return [parts]string{"authentication", "impersonation", "apf-queue-wait", "authorization", "etcd"}[p]
+	return [parts]string{"authentication", "impersonation", "apf-queue-wait", "authorization", "mutating-webhook", "validating-webhook", "etcd", "response-write"}[p]
 }
 
 // latencies are the times of the parts in nanoseconds. Goroutines of one request may add to them.

@@ -30,7 +30,15 @@ type Config struct {
 	Service  *Service
 	CABundle []byte        // PEM certificates of the authorities; none, or white space, means those of the system
 	Timeout  time.Duration // of one request; default 30 seconds
+	Users    *Users        // how the server proves who it is; nil: it does not
 }
+
+// Users are credentials by the names of servers. The name of a service is the one below svc.
+type Users = connection.Users
+
+// ReadUsers reads the users of a connection file, which has the form of a kubeconfig. Which one is for a
+// server, says its name: "host:port", "host" for port 443, "*.domain", or "*".
+func ReadUsers(path string) (*Users, error) { return connection.ReadUsers(path) }
 
 // Service names a service and the path below it.
 type Service struct {
@@ -93,6 +101,10 @@ func New(c Config, resolve Resolver) (*Client, error) {
 		Transport:     out.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	if who := c.Users.For(host); who != nil {
+		out.to.Authorize = who.Authorize
+		out.transport.TLSClientConfig.GetClientCertificate = who.Certificate
+	}
 	return out, nil
 }
 

@@ -35,12 +35,15 @@ type controller struct {
 	ageColumn bool
 	memory    *memory
 
+	closedVersions bool // see ClosedVersions
+
 	engine      *engine.Engine
 	front       registry.Front[CustomResourceDefinition]
 	known       map[string]*definition     // all definitions, by name
 	groups      map[string]map[string]bool // the names of those, by group
 	served      map[string]*served         // the kinds that are installed, by the name of their definition
 	builtin     map[string]*takenNames     // the names of the program's own kinds, by group
+	closed      map[string]bool            // the program's own versions, if no definition may add to them
 	turns       map[string]storage.Expect  // by group, the last turn that known is not behind, see takeTurn
 	conversions *conversions
 	progress    progress
@@ -156,6 +159,7 @@ func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames)
 	if c.ageColumn {
 		addAges(resources)
 	}
+	c.closeVersions(resources)
 	return resources, one, nil
 }
 

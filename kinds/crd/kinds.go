@@ -31,6 +31,8 @@ type definitions struct {
 	converters  map[string]registry.Converter // by the name of the definition
 	ageColumn   bool
 	dropped     []dropped
+
+	closedVersions bool
 }
 
 // Define implements registry.Definition.
@@ -65,7 +67,7 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
 		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))
-		c.ageColumn, c.memory = d.ageColumn, with.memory
+		c.ageColumn, c.closedVersions, c.memory = d.ageColumn, d.closedVersions, with.memory
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
 	}
 	_, all.Hooks = work()

@@ -130,6 +130,38 @@ func TestCRD_22_KindsOfTheProgramAreNeverReplaced(t *testing.T) {
 	require.Equal(t, 200, code, "the objects of the program's kind stay")
 }
 
+// In kube-apiserver, the versions that it serves itself are its own alone.
+func TestCRD_22_VersionsOfTheProgramCanBeClosed(t *testing.T) {
+	own := registry.Kind[widget]{Group: "shop.example.com", Version: "v2", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}
+	srv := apitest.New(t, crd.Kinds(crd.ClosedVersions()), own)
+	var versions []any
+	for _, name := range []string{"v1", "v2"} {
+		versions = append(versions, map[string]any{"name": name, "served": true, "storage": name == "v2", "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}})
+	}
+	establish(t, srv, changed(t, named(t, "gadgets", "gadget", "Gadget", "g"), map[string]any{"spec/versions": versions}))
+	code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/gadgets", `{"apiVersion":"shop.example.com/v1","kind":"Gadget","metadata":{"name":"a"}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	code, _ = call(t, srv, "GET", "/apis/shop.example.com/v2/namespaces/default/gadgets", "")
+	require.Equal(t, 404, code)
+	_, answer = call(t, srv, "GET", "/apis/shop.example.com/v2", "")
+	require.Len(t, answer["resources"], 1, "the kind of the program")
+	code, answer = call(t, srv, "POST", "/apis/shop.example.com/v2/namespaces/default/widgets", `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 201, code, "%v", answer)
+
+	// Nobody can ask for this one at all, and yet it ends with its definition.
+	establish(t, srv, changed(t, named(t, "tools", "tool", "Tool", "t"), map[string]any{"spec/versions": versions[1:]}))
+	code, _ = call(t, srv, "GET", "/apis/shop.example.com/v2/namespaces/default/tools", "")
+	require.Equal(t, 404, code)
+	for _, name := range []string{"tools", "gadgets"} {
+		code, _ = call(t, srv, "DELETE", definitions+"/"+name+".shop.example.com", "")
+		require.Equal(t, 200, code)
+		require.Eventually(t, func() bool {
+			code, _ := call(t, srv, "GET", definitions+"/"+name+".shop.example.com", "")
+			return code == 404
+		}, time.Minute, time.Millisecond)
+	}
+}
+
 func TestCRD_05_ConditionsOfGroupsOfKubernetes(t *testing.T) {
 	srv := apitest.New(t, crd.Kinds())
 	document := strings.ReplaceAll(shirts, "shop.example.com", "shop.k8s.io")

@@ -26,15 +26,20 @@ func (t *takenNames) add(n CustomResourceDefinitionNames) {
 	}
 }
 
-// noteBuiltin notes the names of the kinds that the program itself serves: no definition gets them.
+// noteBuiltin notes the names of the kinds that the program itself serves: no definition gets them. It also
+// notes the versions that clients can ask for.
 //
 // Source: CRD-22.
 func (c *controller) noteBuiltin() {
 	c.builtin = map[string]*takenNames{}
+	c.closed = map[string]bool{}
 	for _, one := range c.engine.Set().All() {
 		r := one.Resource
 		if d := c.known[r.Plural+"."+r.Group]; d != nil && d.is(Established) {
 			continue // that of a definition, in a fork
+		}
+		if c.closedVersions && c.engine.Set().Visible(one) {
+			c.closed[r.APIVersion()] = true
 		}
 		if c.builtin[r.Group] == nil {
 			c.builtin[r.Group] = newTakenNames()
@@ -42,6 +47,20 @@ func (c *controller) noteBuiltin() {
 		c.builtin[r.Group].add(CustomResourceDefinitionNames{
 			Plural: r.Plural, Singular: r.Names.Singular, Kind: r.Names.Kind, ListKind: r.Names.ListKind, ShortNames: r.Names.ShortNames,
 		})
+	}
+}
+
+// ClosedVersions keeps definitions from adding kinds to a version of a group that the program serves itself,
+// as in kube-apiserver. Such a definition is established, and clients cannot ask for that version of its
+// objects. Without it, the kinds of a version may come from the program and from definitions.
+//
+// Source: CRD-22.
+func ClosedVersions() Option { return func(d *definitions) { d.closedVersions = true } }
+
+// closeVersions hides resources in versions of the program.
+func (c *controller) closeVersions(resources []*registry.Resource) {
+	for _, r := range resources {
+		r.Unserved = r.Unserved || c.closed[r.APIVersion()]
 	}
 }
 

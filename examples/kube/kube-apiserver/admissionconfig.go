@@ -9,6 +9,7 @@ import (
 	"k8s.io/pod-security-admission/admission/api/load"
 
 	policies "github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -19,7 +20,7 @@ import (
 const podSecurity = "PodSecurity"
 
 // checkAdmissionConfig reads --admission-control-config-file: the directories with the manifests of
-// policies, and what PodSecurity asks for. The configurations of other plugins have no effect.
+// policies, what PodSecurity asks for, and as whom webhooks are asked. The configurations of other plugins have no effect.
 func (o *options) checkAdmissionConfig() (problems []error) {
 	if o.admissionConfig == "" {
 		return nil
@@ -45,7 +46,7 @@ func (o *options) checkAdmissionConfig() (problems []error) {
 func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 	name := tree.Text(plugin, "name")
 	switch name {
-	case policies.Name, policies.MutatingName, podSecurity:
+	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName:
 	default:
 		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
 		return nil
@@ -65,6 +66,8 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		return nil
 	case name == podSecurity:
 		return o.readPodSecurity(configuration)
+	case name == webhook.MutatingName || name == webhook.ValidatingName:
+		return o.readWebhookUsers(name, configuration)
 	}
 	return o.readManifestsDir(name, configuration)
 }
@@ -80,6 +83,43 @@ func (o *options) readPodSecurity(configuration map[string]any) error {
 		return fmt.Errorf("%s: %w", podSecurity, err)
 	}
 	o.podSecurity = given
+	return nil
+}
+
+// readWebhookUsers reads the configuration of a plugin that asks webhooks: a file with the users as whom the
+// server asks them.
+// Source: WHK-02.
+func (o *options) readWebhookUsers(name string, configuration map[string]any) error {
+	switch version, kind := tree.Text(configuration, "apiVersion"), tree.Text(configuration, "kind"); {
+	case version == "apiserver.config.k8s.io/v1" && kind == "WebhookAdmissionConfiguration":
+	case version == "apiserver.config.k8s.io/v1alpha1" && kind == "WebhookAdmission":
+	default:
+		return fmt.Errorf("%s: must be a WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1", name)
+	}
+	for field := range configuration {
+		switch field {
+		case "apiVersion", "kind", "kubeConfigFile":
+		case "staticManifestsDir":
+			o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: staticManifestsDir of "+name+" is accepted and has no effect")
+		default:
+			return fmt.Errorf("%s: unknown field %q", name, field)
+		}
+	}
+	file := tree.Text(configuration, "kubeConfigFile")
+	if file == "" {
+		return nil
+	}
+	if !filepath.IsAbs(file) {
+		return fmt.Errorf("%s: kubeConfigFile %q: must be an absolute path", name, file)
+	}
+	users, err := webhook.ReadCredentials(file)
+	if err != nil {
+		return fmt.Errorf("%s: kubeConfigFile: %w", name, err)
+	}
+	if o.webhookUsers == nil {
+		o.webhookUsers = map[string]*webhook.Credentials{}
+	}
+	o.webhookUsers[name] = users
 	return nil
 }
 

@@ -53,3 +53,27 @@ func TestADM_25_BadConfigurationsOfPodSecurity(t *testing.T) {
 		require.ErrorContains(t, err, want, plugins)
 	}
 }
+
+// The users as whom webhooks are asked come from a file.
+func TestWHK_02_UsersOfWebhooks(t *testing.T) {
+	users := filepath.Join(t.TempDir(), "users.yaml")
+	require.NoError(t, os.WriteFile(users, []byte("users: [{name: '*', user: {token: marked}}]"), 0o600))
+	const head = "- name: MutatingAdmissionWebhook\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, "
+	o, err := parse(configured(t, head+"kubeConfigFile: "+users+"}\n"))
+	require.NoError(t, err)
+	require.NotNil(t, o.webhookUsers["MutatingAdmissionWebhook"].For("hook.example.dev:443"))
+	require.Nil(t, o.webhookUsers["ValidatingAdmissionWebhook"])
+	o, err = parse(configured(t, "- name: ValidatingAdmissionWebhook\n  configuration: {apiVersion: apiserver.config.k8s.io/v1alpha1, kind: WebhookAdmission, kubeConfigFile: "+users+"}\n"))
+	require.NoError(t, err)
+	require.NotNil(t, o.webhookUsers["ValidatingAdmissionWebhook"])
+	for configuration, want := range map[string]string{
+		"kubeConfigFile: users.yaml}\n":                      "must be an absolute path",
+		"kubeConfigFile: /no/such/file}\n":                   "no such file",
+		"kubeConfig: x}\n":                                   `unknown field "kubeConfig"`,
+		"kubeConfigFile: " + users + ", apiVersion: v1}\n":   "apiVersion",
+		"kubeConfigFile: " + users + ", kind: Duplicated}\n": "kind",
+	} {
+		_, err := parse(configured(t, head+configuration))
+		require.ErrorContains(t, err, want, configuration)
+	}
+}

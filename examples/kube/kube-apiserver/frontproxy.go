@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -41,7 +42,7 @@ func (p *frontProxy) authenticator(log logr.Logger, clientCAFile string) (authn.
 		return nil, nil
 	}
 	if len(p.names) == 0 && clientCAFile != "" {
-		shared, err := shareCertificates(p.caFile, clientCAFile)
+		shared, err := shareKeys(p.caFile, clientCAFile)
 		if err != nil {
 			return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
 		}
@@ -112,22 +113,27 @@ func (o *options) published() (map[string]string, error) {
 	return out, nil
 }
 
-// shareCertificates reports whether two PEM files have a certificate in common.
-func shareCertificates(a, b string) (bool, error) {
-	first, err := blocks(a)
+// shareKeys reports whether authorities of two PEM files have a key in common. The certificate of an
+// authority that was renewed, or that another one has signed, is another one, and what its key signs is
+// valid for both.
+func shareKeys(a, b string) (bool, error) {
+	first, err := keysOf(a)
 	if err != nil {
 		return false, err
 	}
-	second, err := blocks(b)
+	second, err := keysOf(b)
 	return slices.ContainsFunc(first, func(one []byte) bool {
 		return slices.ContainsFunc(second, func(other []byte) bool { return bytes.Equal(one, other) })
 	}), err
 }
 
-func blocks(path string) (out [][]byte, err error) {
+// keysOf returns the public keys of the certificates in a file.
+func keysOf(path string) (out [][]byte, err error) {
 	data, err := files.Read(path)
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		out = append(out, block.Bytes)
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil { // what cannot be read is an error later
+			out = append(out, c.RawSubjectPublicKeyInfo)
+		}
 	}
 	return out, err
 }

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -103,6 +110,20 @@ func TestAUTHN_21_FLAG_FrontProxies(t *testing.T) {
 func TestA3_FLAG_FrontProxiesThatEverybodyCouldBe(t *testing.T) {
 	_, file := authority(t, "all")
 	both := append(headerFlags, "--secure-port=0", "--data-dir="+t.TempDir(), "--client-ca-file="+file, "--requestheader-client-ca-file="+file)
+	require.Contains(t, refused(t, both...), "every user could be a proxy")
+
+	// Another authority has signed the same key: what the key signs is valid for both.
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	renewed := make([]string, 2)
+	for i := range renewed {
+		template := &x509.Certificate{SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: "all"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+		require.NoError(t, err)
+		renewed[i] = filepath.Join(t.TempDir(), "all.crt")
+		require.NoError(t, os.WriteFile(renewed[i], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	}
+	both = append(headerFlags, "--secure-port=0", "--data-dir="+t.TempDir(), "--client-ca-file="+renewed[0], "--requestheader-client-ca-file="+renewed[1])
 	require.Contains(t, refused(t, both...), "every user could be a proxy")
 	require.Contains(t, refused(t, "--secure-port=0", "--requestheader-client-ca-file=/no/such/file", "--requestheader-username-headers=X-Remote-User"), "--requestheader-client-ca-file")
 	require.Contains(t, refused(t, "--secure-port=0", "--requestheader-client-ca-file="+file, "--requestheader-username-headers=Authorization"), "Authorization")

@@ -51,7 +51,7 @@ func (o *options) absent() (out []string) {
 
 // definitions are the options for CustomResourceDefinitions: what their features leave out.
 func (o *options) definitions() []crd.Option {
-	out := []crd.Option{crd.AgeColumn()}
+	out := []crd.Option{crd.AgeColumn(), crd.ClosedVersions()}
 	if !o.features[gateFieldSelectors].on {
 		out = append(out, crd.WithoutFieldSelectors())
 	}

@@ -16,7 +16,7 @@ func TestVER_13_FLAG_01_GatesOfARelease(t *testing.T) {
 	}
 	o := parsed(t, "--emulated-version=kube=1.31", "--feature-gates="+gateFieldSelectors+"=false")
 	require.Empty(t, o.withoutEffectOf)
-	require.Len(t, o.definitions(), 2)
+	require.Len(t, o.definitions(), 3)
 	_, err := parse([]string{"--emulated-version=1.32", "--feature-gates=" + gateFieldSelectors + "=false"})
 	require.ErrorContains(t, err, "feature is locked to true")
 	_, err = parse([]string{"--emulated-version=1.29", "--feature-gates=" + gateFieldSelectors + "=true"})

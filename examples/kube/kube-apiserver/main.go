@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/health"
@@ -141,6 +142,8 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
+		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
+		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
 		LooseAddresses:      !o.features[gateStrictAddresses].on,
 	})

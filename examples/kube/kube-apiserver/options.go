@@ -18,6 +18,7 @@ import (
 	podsecurity "k8s.io/pod-security-admission/admission/api"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
@@ -57,6 +58,7 @@ type options struct {
 	enabled         []string
 	admissionConfig string
 	manifests       []*manifestFolder
+	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
 
