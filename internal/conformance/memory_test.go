@@ -481,10 +481,15 @@ func TestS1_LargePatches(t *testing.T) {
 	for i := 0; members.Len() < *bodySize/4; i++ {
 		fmt.Fprintf(&members, `,"f:%d":0`, i)
 	}
+	var nulls strings.Builder
+	for i := 0; nulls.Len() < *bodySize/2; i++ {
+		fmt.Fprintf(&nulls, `,"example.com/%d":null`, i)
+	}
 	list := strings.Repeat(`,{"f:a":{}}`, *bodySize/16/len(`,{"f:a":{}}`))
 	for _, c := range []struct{ typ, path, data string }{
 		{patchTypes[0], sackPath + "/x?fieldValidation=Strict", `{"metadata":{"name":"x"},"content":` + textAfter("{"+members.String()[1:]+"}") + `}`},
 		{patchTypes[1], hamperPath + "/x?dryRun=All", `[{"op":"add","path":"/metadata/annotations","value":` + textAfter("["+list[1:]+"]") + `},{"op":"test","path":"/names/0","value":"a"}]`},
+		{patchTypes[1], hamperPath + "/x", `[{"op":"add","path":"/text","value":{` + nulls.String()[1:] + `}},{"op":"move","from":"/text","path":"/names/0"}]`},
 	} {
 		f := s.spends(body{what: c.path, method: "PATCH", path: c.path, typ: c.typ, data: []byte(c.data)})
 		t.Logf("%s: %d, %.1f MiB", c.typ, f.code, mebibytes(f.allocated))
