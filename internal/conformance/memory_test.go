@@ -497,6 +497,32 @@ func TestS1_LargePatches(t *testing.T) {
 	}
 }
 
+// Objects with many members and a long text, which are taken: in CBOR, a dry run took 43 MiB.
+func TestS1_ManyMembersAndAText(t *testing.T) {
+	s := memoryServer(t)
+	for _, value := range []string{"null", "[]", `""`, `{"a":0}`} {
+		for _, part := range []int{4, 8, 16, 32} {
+			var members strings.Builder
+			for i := 0; members.Len() < *bodySize/part; i++ {
+				fmt.Fprintf(&members, `,"f:%d":%s`, i, value)
+			}
+			object := []byte(`{"apiVersion":"shop.example.com/v1","kind":"Sack","metadata":{"name":"y"},"content":{"a":{` + members.String()[1:] +
+				`},"b":"` + strings.Repeat("x", *bodySize-400-members.Len()) + `"}}`)
+			for _, typ := range []string{"application/json", cborType} {
+				b := body{what: typ, method: "POST", path: sackPath + "?dryRun=All", typ: typ, data: object, chunked: true}
+				if typ == cborType {
+					var err error
+					b.data, err = cbor.Append(nil, object)
+					require.NoError(t, err)
+				}
+				f := s.spends(b)
+				t.Logf("%s of %s, a %dth: %d, %.1f MiB", typ, value, part, f.code, mebibytes(f.allocated))
+				require.LessOrEqual(t, f.allocated, *bodyLimit, "%s of %s, a %dth", typ, value, part)
+			}
+		}
+	}
+}
+
 // What is large and means no harm is taken.
 func TestS1_LargeObjects(t *testing.T) {
 	s := memoryServer(t)
