@@ -119,6 +119,31 @@ func TestSSA_13_14_15_ResetOfOwnership(t *testing.T) {
 	require.Equal(t, map[string][]string{"ann update": kept, "bob update": {".spec.owner"}}, reset("null", apply.ResetByEmptyList()))
 }
 
+// Items with the same key, which an update may store, are owned as one, replaced as one and removed
+// as one.
+func TestSSA_ItemsWithTheSameKey(t *testing.T) {
+	names := func(s *session) string {
+		out := ""
+		for _, p := range s.spec("parts").([]any) {
+			part := p.(map[string]any)
+			out += fmt.Sprint(part["name"], part["tags"], " ")
+		}
+		return out
+	}
+	s := newSession(t)
+	s.update("ann", "{spec: {parts: [{name: a, tags: [x]}, {name: a, tags: [z]}, {name: c}]}}")
+	require.Contains(t, s.owners()["ann update"], `.spec.parts[name="a"]`)
+	require.NotContains(t, s.owners()["ann update"], `.spec.parts[name="a"].name`)
+	require.NoError(t, s.apply("bob", "{spec: {parts: [{name: b}]}}"))
+	require.Equal(t, "a[x] a[z] c<nil> b<nil> ", names(s))
+	require.Contains(t, s.owners()["ann update"], `.spec.parts[name="a"]`)
+	s.force("bob", "{spec: {parts: [{name: a, tags: [w]}, {name: b}]}}")
+	require.Equal(t, "a[w] c<nil> b<nil> ", names(s))
+	require.NotContains(t, s.owners()["ann update"], `.spec.parts[name="a"]`)
+	require.NoError(t, s.apply("bob", "{spec: {parts: [{name: b}]}}"))
+	require.Equal(t, "c<nil> b<nil> ", names(s))
+}
+
 func TestSSA_18_ConflictsSayWhoAndWhere(t *testing.T) {
 	s := newSession(t)
 	require.NoError(t, s.apply("ann", `{spec: {size: 1, parts: [{name: a, count: 2}], ports: [{port: 53}], tags: [x]}}`))

@@ -588,6 +588,32 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 	require.Empty(t, h.must(200, "GET", eventsPath, "")["items"])
 }
 
+// Events of a server that kept them for ever are not older than the server that gives them a time to live.
+func TestEVT_02_ATimeToLiveThatComesLater(t *testing.T) {
+	path := t.TempDir() + "/db"
+	inLife := func(options []kinds.ControlPlaneOption, live func(h *host)) {
+		synctest.Test(t, func(t *testing.T) {
+			b, err := bbolt.Open(path)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, b.Close()) })
+			live(serve(t, b, options))
+		})
+	}
+	inLife([]kinds.ControlPlaneOption{kinds.EventTTL(0)}, func(h *host) {
+		h.must(201, "POST", eventsPath, renamed(t, newEvent, "old"))
+		h.must(201, "POST", coreEventsPath, renamed(t, coreEvent, "older"))
+		time.Sleep(100 * time.Hour)
+		require.Len(t, h.must(200, "GET", eventsPath, "")["items"], 2)
+	})
+	inLife(nil, func(h *host) {
+		time.Sleep(59 * time.Minute)
+		require.Len(t, h.must(200, "GET", eventsPath, "")["items"], 2)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		require.Empty(t, h.must(200, "GET", eventsPath, "")["items"])
+	})
+}
+
 func TestEventTTL_Invalid(t *testing.T) {
 	for _, d := range []time.Duration{-1, time.Millisecond, -time.Hour} {
 		_, err := kinds.Events(kinds.EventTTL(d)).Define(registry.Env{GroupDomain: "k8s.io"})

@@ -150,3 +150,28 @@ func pretty(t *testing.T, v any) string {
 	require.NoError(t, err)
 	return string(text) + "\n"
 }
+
+// A field that holds any object keeps it as it was sent, nulls included, and holds nothing but objects.
+func TestCREATE_DocumentsOfAnyContent(t *testing.T) {
+	s := serve(t, Options{})
+	const path = "/apis/apps/v1/namespaces/default/controllerrevisions"
+	for sent, kept := range map[string]any{
+		`{"metadata":{"name":"absent"},"revision":1}`:           nil,
+		`{"metadata":{"name":"null"},"revision":1,"data":null}`: nil,
+		`{"metadata":{"name":"empty"},"revision":1,"data":{}}`:  map[string]any{},
+		`{"metadata":{"name":"full"},"revision":1,"data":{"a":null,"b":{},"kind":"Pod","l":[null,1]}}`: map[string]any{
+			"a": nil, "b": map[string]any{}, "kind": "Pod", "l": []any{nil, 1.0},
+		},
+	} {
+		made := s.must(t, 201, "POST", path, sent)
+		require.Equal(t, kept, made["data"], sent)
+		name := word(at(made, "metadata", "name"))
+		require.Equal(t, made, s.must(t, 200, "GET", path+"/"+name, ""))
+		text, err := json.Marshal(made)
+		require.NoError(t, err)
+		require.Equal(t, made, s.must(t, 200, "PUT", path+"/"+name, string(text)), "what was read changes nothing")
+	}
+	for _, data := range []string{`"x"`, `7`, `true`, `[]`, `[{}]`, `""`} {
+		s.must(t, 422, "POST", path, `{"metadata":{"name":"bad"},"revision":1,"data":`+data+`}`)
+	}
+}

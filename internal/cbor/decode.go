@@ -237,7 +237,7 @@ func (d *decoder) writeText(text []byte) error {
 	if len(d.out)+length > d.limit {
 		return ErrTooLarge
 	}
-	d.out = json.AppendString(slices.Grow(d.out, length), string(text))
+	d.out = json.AppendStringOf(slices.Grow(d.out, length), text)
 	return d.checkLength()
 }
 

@@ -71,3 +71,21 @@ func TestGET_AnswersAreDeterministic(t *testing.T) {
 		}
 	}, withCBOR)
 }
+
+// The size of an object is the only limit of what it has many of.
+func TestMETA_ManyLabelsAndFinalizers(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		const many = 5000
+		var labels, finalizers []string
+		for i := range many {
+			labels = append(labels, fmt.Sprintf(`"label-%d":"x"`, i))
+			finalizers = append(finalizers, fmt.Sprintf(`"example.dev/f%d"`, i))
+		}
+		s.create(widgetPath, `{"metadata":{"name":"a","labels":{`+strings.Join(labels, ",")+`},"annotations":{`+strings.Join(labels, ",")+`},"finalizers":[`+strings.Join(finalizers, ",")+`]}}`)
+		got := s.get(widgetPath + "/a").is(200)
+		require.Len(t, got.at("metadata", "labels"), many)
+		require.Len(t, got.at("metadata", "finalizers"), many)
+		s.patch(widgetPath+"/a", `{"metadata":{"labels":{"one":"more"}}}`).is(200)
+		require.Len(t, s.get(widgetPath+"/a").is(200).at("metadata", "annotations"), many)
+	})
+}

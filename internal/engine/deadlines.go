@@ -59,6 +59,23 @@ func (q *deadlines) pop(now time.Time) (d deadline, ok bool) {
 	return d, true
 }
 
+// drop removes the deadline of an object if it is still the given one.
+func (q *deadlines) drop(d deadline) {
+	if at, ok := q.place[d.key]; ok && q.heap[*at].rev == d.rev {
+		heap.Remove(&q.heap, *at)
+		delete(q.place, d.key)
+	}
+}
+
+// all returns every deadline, in no order.
+func (q *deadlines) all() []deadline {
+	out := make([]deadline, len(q.heap))
+	for i, p := range q.heap {
+		out[i] = p.deadline
+	}
+	return out
+}
+
 // placed is a deadline that knows where in the heap it is.
 type placed struct {
 	deadline

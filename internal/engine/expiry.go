@@ -2,12 +2,14 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // expiry removes the objects of one resource when their time to live has passed since the last
@@ -18,11 +20,15 @@ type expiry struct {
 
 	mu    sync.Mutex
 	queue deadlines
-	wake  chan struct{} // holds a token when the earliest deadline has changed
+	most  int           // the length of queue at which the deadlines of deleted objects are dropped
+	wake  chan struct{} // holds a token when the earliest deadline has changed, or queue is too long
 }
 
+// idleDeadlines is how many deadlines of deleted objects are kept at least before any are dropped.
+const idleDeadlines = 1024
+
 func newExpiry(ttl time.Duration) *expiry {
-	return &expiry{ttl: ttl, wake: make(chan struct{}, 1)}
+	return &expiry{ttl: ttl, most: idleDeadlines, wake: make(chan struct{}, 1)}
 }
 
 // note sets the deadline of a record, given the time it was written. A record without that time was
@@ -39,8 +45,9 @@ func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	}
 	x.mu.Lock()
 	first := x.queue.set(deadline{written.Add(x.ttl), key, rev})
+	long := len(x.queue.heap) > x.most
 	x.mu.Unlock()
-	if first {
+	if first || long {
 		select {
 		case x.wake <- struct{}{}:
 		default:
@@ -60,6 +67,32 @@ func (x *expiry) due(now time.Time) (passed []deadline, next time.Duration, any 
 	return passed, d.at.Sub(now), any
 }
 
+// tidy drops the deadlines of objects that were deleted, once they may be more than half of all.
+// Otherwise a client that creates and deletes objects, or that reads old states of deleted ones, would
+// have the queue grow until the time to live has passed.
+func (x *expiry) tidy(live *watch.Cache) {
+	x.mu.Lock()
+	var all []deadline
+	if len(x.queue.heap) > x.most {
+		all = x.queue.all()
+	}
+	x.mu.Unlock()
+	if all == nil {
+		return
+	}
+	complete := live.Revision() // a state above it may be of an object that the view does not have yet
+	gone := slices.DeleteFunc(all, func(d deadline) bool {
+		_, there := live.Get(d.key)
+		return there || d.rev > complete
+	})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, d := range gone {
+		x.queue.drop(d)
+	}
+	x.most = 2*len(x.queue.heap) + idleDeadlines
+}
+
 // expiryRetry is the delay before a removal that the store refused is retried.
 const expiryRetry = time.Second
 
@@ -77,6 +110,7 @@ func (e *Engine) sweep(ctx context.Context, s *Served) {
 		case <-s.expiry.wake:
 		case <-timer.C:
 		}
+		s.expiry.tidy(s.Cache)
 		passed, next, any := s.expiry.due(time.Now())
 		if e.sweepPassed(ctx, s, passed) {
 			next, any = expiryRetry, true

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -109,5 +111,47 @@ func TestARecordFromTheFutureExpires(t *testing.T) {
 		require.True(t, exists(t, e, "x"))
 		time.Sleep(2 * time.Minute)
 		require.False(t, exists(t, e, "x"))
+	})
+}
+
+// Neither what was deleted nor who reads old states of it fills the memory until the time to live is over.
+func TestSEC_W8_DeadlinesOfDeletedObjectsAreNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New()
+		e, stop := live(t, b, mortal(time.Hour))
+		defer stop()
+		create(t, e, "stays")
+		const n, most = 500, 2*500 + 1024 + 500
+		var old []storage.Revision
+		for round := range 10 {
+			for i := range n {
+				create(t, e, fmt.Sprintf("x%d-%d", round, i))
+			}
+			l, err := e.List(t.Context(), inA, registry.ListRequest{})
+			require.NoError(t, err)
+			old = append(old, l.Revision)
+			for i := range n {
+				_, err := e.Delete(t.Context(), named(fmt.Sprintf("x%d-%d", round, i)), registry.DeleteOptions{})
+				require.NoError(t, err)
+			}
+			synctest.Wait()
+			require.Less(t, e.Deadlines(widgetResource), most)
+		}
+		for _, version := range old {
+			l, err := e.List(t.Context(), inA, registry.ListRequest{Match: meta.ResourceVersionMatchExact, Version: version})
+			require.NoError(t, err)
+			read := 0
+			for _, err := range l.Items {
+				require.NoError(t, err)
+				read++
+			}
+			require.Equal(t, n+1, read)
+			synctest.Wait()
+			require.Less(t, e.Deadlines(widgetResource), most)
+		}
+		time.Sleep(61 * time.Minute)
+		synctest.Wait()
+		require.False(t, exists(t, e, "stays"), "what is there still expires")
+		require.Zero(t, e.Deadlines(widgetResource))
 	})
 }

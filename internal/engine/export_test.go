@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/kindwright/kindwright/meta"
+
 // Rules returns the compiled rules of field ownership. It is the same value until they are compiled
 // again.
 func (s *Served) Rules() any { return s.ownership.rules.Load() }
@@ -27,4 +29,12 @@ func (e *Engine) RecentBytes() (now, budget int) {
 		}
 	}
 	return int(max(sum, e.encodings.recent.bytes.Load())), recentBudget
+}
+
+// Deadlines returns how many objects of a resource wait for the end of their time to live.
+func (e *Engine) Deadlines(of meta.GroupVersionResource) int {
+	s, _ := e.Set().Lookup(of)
+	s.expiry.mu.Lock()
+	defer s.expiry.mu.Unlock()
+	return len(s.expiry.queue.heap)
 }

@@ -162,26 +162,43 @@ func (b *slowView) Watch(ctx context.Context, prefix string, after storage.Revis
 	}
 }
 
-func TestAWriteThatIsStoredIsASuccessAlthoughTheRequestEnds(t *testing.T) {
-	b := &slowView{DB: memory.New(), committed: make(chan struct{})}
-	e := start(t, b, nil, widgets())
-	gate := make(chan struct{})
-	b.gate.Store(&gate)
-	t.Cleanup(func() { close(gate) })
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	done := make(chan error, 1)
-	var result *registry.Result
-	go func() {
-		var err error
-		result, err = e.Create(ctx, inA, body("x", 1, ""), registry.WriteOptions{})
-		done <- err
-	}()
-	<-b.committed
-	cancel()
-	require.NoError(t, <-done)
-	require.True(t, result.Created)
-	require.Equal(t, "x", at(tree(t, result), "metadata", "name"))
+// What is stored is a success, whatever ends before a watch has shown it: clients repeat a write that
+// was answered as failed.
+func TestAWriteThatIsStoredIsASuccessWhateverEnds(t *testing.T) {
+	for what, end := range map[string]func(e *engine.Engine, request, server context.CancelFunc){
+		"the request": func(_ *engine.Engine, request, _ context.CancelFunc) { request() },
+		"the kind":    func(e *engine.Engine, _, _ context.CancelFunc) { e.RemoveVersions(widgetResource) },
+		"the server":  func(_ *engine.Engine, _, server context.CancelFunc) { server() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := &slowView{DB: memory.New(), committed: make(chan struct{})}
+			e, err := engine.New(engine.Config{Store: storage.New(b)})
+			require.NoError(t, err)
+			server, stop := context.WithCancel(t.Context())
+			require.NoError(t, e.Start(server))
+			t.Cleanup(func() { stop(); e.Wait() })
+			described, err := widgets().Resource()
+			require.NoError(t, err)
+			require.NoError(t, e.Install(server, described))
+			gate := make(chan struct{})
+			b.gate.Store(&gate)
+			t.Cleanup(func() { close(gate) })
+			request, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			var result *registry.Result
+			go func() {
+				var err error
+				result, err = e.Create(request, inA, body("x", 1, ""), registry.WriteOptions{})
+				done <- err
+			}()
+			<-b.committed
+			end(e, cancel, stop)
+			require.NoError(t, <-done)
+			require.True(t, result.Created)
+			require.Equal(t, "x", at(tree(t, result), "metadata", "name"))
+		})
+	}
 }
 
 func TestTextsThatBecomeKeysAreCheckedAtTheDoor(t *testing.T) {

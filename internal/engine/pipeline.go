@@ -302,17 +302,22 @@ func (w *write) pretend(ctx context.Context) error {
 		if existing != nil { // DRY-06
 			return w.alreadyExists(existing.Facts().Deleted != nil)
 		}
-		live, _, err := w.live()
+		live, encoded, err := w.live()
 		if err != nil {
 			return err
 		}
-		shown, err := FromStored(ctx, w.kind.Resource, live)
-		if err != nil {
-			return err
+		document := encoded
+		if w.kind.Stored != nil {
+			shown, err := FromStored(ctx, w.kind.Resource, live)
+			if err != nil {
+				return err
+			}
+			if document, err = encode(shown, max(someObject, len(encoded)+256)); err != nil {
+				return err
+			}
 		}
-		document, err := encode(shown, someObject)
 		w.result = &registry.Result{Document: document, Created: true}
-		return err
+		return nil
 	}
 	return w.finish(w.entry.Revision())
 }

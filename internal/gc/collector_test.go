@@ -378,6 +378,33 @@ func TestGC_04_InvalidReferences(t *testing.T) {
 	})
 }
 
+// Uids that contain that of a victim, in references of others, keep no deletion of the victim from ending.
+func TestGC_04_UIDsThatContainAnother(t *testing.T) {
+	for _, policy := range []meta.DeletionPropagation{meta.DeletePropagationForeground, meta.DeletePropagationOrphan} {
+		inBubble(t, func(t *testing.T, db storage.Backend) {
+			w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))
+			victim := w.make("aaas/x/victim")
+			for i, uid := range []meta.UID{"/x", " ", "\u00a0/bbbs/x", "0", "/aaas/x/victim"} {
+				r := ref(victim)
+				r.APIVersion, r.Kind, r.UID = "other.example/v1", "Foo", victim.UID+uid // not served, so it decides nothing
+				w.make(fmt.Sprintf("bbbs/evil/p%d", i), r)
+			}
+			w.make("bbbs/x/own", ref(victim))
+			rest()
+			w.delete("aaas/x/victim", policy)
+			rest()
+			require.Empty(t, w.all("aaas"))
+			require.Len(t, slices.DeleteFunc(w.all("bbbs"), func(o string) bool { return strings.HasPrefix(o, "bbbs/x/") }), 5)
+			for i := range 5 {
+				w.delete(fmt.Sprintf("bbbs/evil/p%d", i), "")
+			}
+			time.Sleep(20 * time.Minute) // what waits for a kind is looked at every ten minutes at least
+			rest()
+			require.Zero(t, w.collector.Stats().Unsettled)
+		})
+	}
+}
+
 func TestGC_01_AThousandOwners(t *testing.T) {
 	inBubble(t, func(t *testing.T, db storage.Backend) {
 		w := newWorld(t, db, kind(t, "aaa"), kind(t, "bbb"))

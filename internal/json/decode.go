@@ -1,8 +1,10 @@
 package json
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -72,6 +74,7 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	}
 	d.duplicates, d.reported = o.Duplicates, 0
 	d.shared, d.kept = o.Shared, o.Kept
+	d.ahead = 2 * len(data)
 	d.left, d.quota = math.MaxInt, 0
 	if o.Memory > 0 {
 		d.left, d.quota = o.Memory, o.Memory/4
@@ -107,6 +110,7 @@ type decoder struct {
 	duplicates func(path string)
 	reported   int
 	left       int    // of TreeOptions.Memory
+	ahead      int    // how many more bytes to look at in advance
 	quota      int    // of what one of the members of metadata may take; zero for no bound
 	path       []Step // the open objects and arrays with the current position in each
 	values     []any  // a stack; each open array appends its items
@@ -342,8 +346,67 @@ func (d *decoder) object() (any, *SyntaxError) {
 			if err := d.duplicate(start); err != nil {
 				return nil, err
 			}
+		} else if len(object) == manyMembers {
+			object = d.withRoom(object)
 		}
 		d.path[level] = Step{index: noStep}
+	}
+}
+
+// manyMembers is how many members an object has when the decoder looks how many more there are.
+const manyMembers = 4096
+
+// withRoom returns an object with room for the members that follow. A map that grows with them takes
+// twice the memory on the way.
+func (d *decoder) withRoom(object map[string]any) map[string]any {
+	more := min(d.membersAhead(), d.left/memberBytes)
+	if more < manyMembers {
+		return object
+	}
+	out := make(map[string]any, len(object)+more)
+	maps.Copy(out, object)
+	return out
+}
+
+// membersAhead returns how many members follow in the innermost object, or 0 if the decoder has looked
+// ahead far enough in this document: objects within objects would be looked through again and again.
+func (d *decoder) membersAhead() (n int) {
+	depth := 0
+	for i := d.pos; i < min(len(d.data), d.pos+d.ahead); i++ {
+		switch d.data[i] {
+		case '"':
+			i += textLength(d.data[i:]) - 1
+		case '{', '[':
+			depth++
+		case ',':
+			if depth == 0 {
+				n++
+			}
+		case '}', ']':
+			if depth--; depth < 0 {
+				d.ahead -= i - d.pos
+				return n
+			}
+		}
+	}
+	d.ahead = 0
+	return 0
+}
+
+// textLength returns the length of the text that data begins with, quotes included. A text without
+// an end has the length of data.
+func textLength(data []byte) int {
+	for i := 1; ; i++ {
+		end := bytes.IndexByte(data[i:], '"')
+		if end < 0 {
+			return len(data)
+		}
+		escapes := 0
+		for i += end; data[i-1-escapes] == '\\'; escapes++ {
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
 	}
 }
 

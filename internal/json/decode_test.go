@@ -4,6 +4,8 @@ import (
 	stdjson "encoding/json"
 	"fmt"
 	"math"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -329,4 +331,36 @@ func scramble(tree any) {
 			tree[i] = "changed"
 		}
 	}
+}
+
+// A large object takes as much memory as its members, however many there are, and is the same.
+func TestLargeObjectsAreMadeAtOnce(t *testing.T) {
+	for _, n := range []int{4000, 4096, 4097, 8192, 8193, 60_000} {
+		want := map[string]any{}
+		var text strings.Builder
+		for i := range n {
+			name := fmt.Sprintf(`a\"]}%d`, i) // what a text contains is not counted
+			fmt.Fprintf(&text, `,"%s":{"x":["}",0,{}]}`, name)
+			want[fmt.Sprintf(`a"]}%d`, i)] = map[string]any{"x": []any{"}", int64(0), map[string]any{}}}
+		}
+		document := []byte(`{"o":{` + text.String()[1:] + `},"then":1}`)
+		got, err := json.DecodeTree(document, json.TreeOptions{})
+		require.NoError(t, err)
+		require.True(t, reflect.DeepEqual(map[string]any{"o": want, "then": int64(1)}, got), "%d members", n)
+		for _, cut := range []int{1, 2, 12, len(document) / 3} {
+			_, err = json.DecodeTree(document[:len(document)-cut], json.TreeOptions{})
+			require.Error(t, err, "cut off")
+		}
+	}
+	var text strings.Builder
+	for i := range 60_000 {
+		fmt.Fprintf(&text, `,"f:%d":null`, i)
+	}
+	document := []byte(`{` + text.String()[1:] + `}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := json.DecodeTree(document, json.TreeOptions{})
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(7<<20), "a map that grows takes twice as much")
 }

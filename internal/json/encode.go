@@ -50,6 +50,9 @@ func AppendString(dst []byte, s string) []byte {
 	return out
 }
 
+// AppendStringOf is [AppendString] for a text in bytes, which it does not copy first.
+func AppendStringOf(dst, text []byte) []byte { return AppendString(dst, view(text)) }
+
 // encoders holds scratch memory between calls. Callers cannot observe its contents.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 

@@ -280,7 +280,7 @@ func TestPATCH_06_MatchesTheModel(t *testing.T) {
 				root = next
 			}
 		}
-		body, err := encoded(operations)
+		body, err := json.AppendTree(nil, written(operations))
 		require.NoError(t, err)
 		before, err := json.AppendTree(nil, original)
 		require.NoError(t, err)
@@ -300,6 +300,22 @@ func TestPATCH_06_MatchesTheModel(t *testing.T) {
 		require.Equal(t, string(before), string(after), "the original was changed")
 	})
 	require.Positive(t, applied)
+}
+
+// written returns the operations as a tree.
+func written(operations []operation) []any {
+	out := make([]any, len(operations))
+	for i, op := range operations {
+		fields := map[string]any{"op": op.op, "path": op.path}
+		switch op.op {
+		case "move", "copy":
+			fields["from"] = op.from
+		case "add", "replace", "test":
+			fields["value"] = op.value
+		}
+		out[i] = fields
+	}
+	return out
 }
 
 func FuzzJSON(f *testing.F) {

@@ -240,29 +240,6 @@ func (op *operation) problem() string {
 	return ""
 }
 
-// append writes the operation as JSON, without members that it does not use.
-func (op *operation) append(dst []byte) ([]byte, error) {
-	member := func(name, value string) {
-		dst = append(json.AppendString(dst, name), ':')
-		dst = append(json.AppendString(dst, value), ',')
-	}
-	dst = append(dst, '{')
-	member("op", op.op)
-	member("path", op.path)
-	switch op.op {
-	case "move", "copy":
-		member("from", op.from)
-	case "add", "replace", "test":
-		var err error
-		if dst, err = json.AppendTree(append(dst, `"value":`...), op.value); err != nil {
-			return nil, err
-		}
-		return append(dst, '}'), nil
-	}
-	dst[len(dst)-1] = '}'
-	return dst, nil
-}
-
 // maxShown limits the text from a request that an error repeats.
 const maxShown = 200
 
@@ -306,35 +283,49 @@ func (o *Options) apply(operations []operation, document []byte) (_ []byte, err 
 // interpret duplicate names or numbers differently. The library is known to panic when a list that
 // contains null is tested. A panic must only fail the request.
 func applyAll(operations []operation, document []byte) (out []byte, err error) {
-	patch, err := encoded(operations)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
+	patch := make(jsonpatch.Patch, len(operations))
+	for i := range operations {
+		if patch[i], err = operations[i].encoded(); err != nil {
+			return nil, fmt.Errorf("encoding the patch: %w", err)
+		}
 	}
 	defer func() {
 		if v := recover(); v != nil {
 			err = errors.New("an operation does not fit the object")
 		}
 	}()
-	decoded, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, err
-	}
-	return decoded.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
+	return patch.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
 }
 
-// encoded returns the operations as a JSON patch. It makes room at once for what they take: a patch
-// may be large.
-func encoded(operations []operation) (patch []byte, err error) {
-	patch = append(make([]byte, 0, lengthOf(operations)+len("[]")), '[')
-	for i := range operations {
-		if i > 0 {
-			patch = append(patch, ',')
+// encoded returns the operation as the library decodes one. Its decoder would read each value twice,
+// and copy it, to find what has been checked already.
+func (op *operation) encoded() (jsonpatch.Operation, error) {
+	out := jsonpatch.Operation{}
+	member(out, "op", json.AppendString(nil, op.op))
+	member(out, "path", json.AppendString(nil, op.path))
+	switch op.op {
+	case "move", "copy":
+		member(out, "from", json.AppendString(nil, op.from))
+	case "add", "replace", "test":
+		if op.value == nil {
+			out["value"] = nil // as its decoder has a null
+			break
 		}
-		if patch, err = operations[i].append(patch); err != nil {
+		var size measure
+		size.add(op.value)
+		value, err := json.AppendTree(make([]byte, 0, size.bytes), op.value)
+		if err != nil {
 			return nil, err
 		}
+		member(out, "value", value)
 	}
-	return append(patch, ']'), nil
+	return out, nil
+}
+
+// member sets a member of an operation. The library's type for JSON text is that of the standard library.
+func member[Text ~[]byte](of map[string]*Text, name string, value []byte) {
+	text := Text(value)
+	of[name] = &text
 }
 
 // lengthOf returns about how many bytes operations take as JSON.
