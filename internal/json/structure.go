@@ -23,7 +23,7 @@ type structure struct {
 const maxStructureDepth = DefaultMaxDepth
 
 // byText is the structure of a type that only the JSON library knows how to convert.
-var byText = &structure{fill: fillByText, show: showByText}
+func byText() structure { return structure{fill: fillByText, show: showByText} }
 
 // structures holds the *structure of each type that was asked for, by its reflect.Type.
 var structures sync.Map
@@ -87,13 +87,13 @@ func (c compiler) compile(t reflect.Type) structure {
 		}
 	default: // interfaces, arrays, and what JSON has no form for
 	}
-	return *byText
+	return byText()
 }
 
 // byMethods returns the structure of a type that has methods. Those of encoding/json are called as the
 // JSON library would.
 func byMethods(t reflect.Type) structure {
-	s, p := *byText, reflect.PointerTo(t)
+	s, p := byText(), reflect.PointerTo(t)
 	if p.Implements(reflect.TypeFor[jsonv2.Unmarshaler]()) && !p.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()) {
 		s.fill = fillByMethod
 	}
@@ -110,7 +110,7 @@ func (c compiler) slice(t reflect.Type) structure {
 	case t == reflect.TypeFor[[]string]():
 		return structure{fillStrings, showStrings}
 	case t.Elem().Kind() == reflect.Uint8:
-		return *byText
+		return byText()
 	}
 	elem := c.structure(t.Elem())
 	return structure{fillSlice(t, elem), showSlice(elem)}
@@ -121,7 +121,7 @@ func (c compiler) mapping(t reflect.Type) structure {
 	case t == reflect.TypeFor[map[string]string]():
 		return structure{fillTexts, showTexts}
 	case key.Kind() != reflect.String, convertsItself(key), needsAddress(t.Elem()):
-		return *byText
+		return byText()
 	}
 	elem := c.structure(t.Elem())
 	return structure{fillMap(t, elem), showMap(t, elem)}

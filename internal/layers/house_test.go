@@ -225,14 +225,15 @@ var leaves = []string{
 // state lists the package variables that hold state all the same, as
 // "directory.name", each with its reason.
 var state = map[string]string{
-	"internal/engine.scratch": "a pool of scratch buffers; nothing in it outlives a call",
-	"internal/json.buffers":   "a pool of scratch buffers; nothing in it outlives a call",
-	"internal/json.decoders":  "a pool of decoders, reset before each use",
-	"internal/json.encoders":  "a pool of encoders, reset before each use",
-	"internal/jws.claims":     "a pool of scratch room for claims that nobody has verified; cleared after each use",
-	"cel.bases":               "environments of rules, made on first use and the same for all kinds; each takes a millisecond",
-	"openapi.objectParts":     "schemas of the metadata, which are the same for all kinds and never changed",
-	"openapi.sharedOnce":      "made of the types of package meta on first use, the same in every process",
+	"internal/engine.scratch":  "a pool of scratch buffers; nothing in it outlives a call",
+	"internal/json.buffers":    "a pool of scratch buffers; nothing in it outlives a call",
+	"internal/json.structures": "how Go types become trees, compiled once for each type of the program",
+	"internal/json.decoders":   "a pool of decoders, reset before each use",
+	"internal/json.encoders":   "a pool of encoders, reset before each use",
+	"internal/jws.claims":      "a pool of scratch room for claims that nobody has verified; cleared after each use",
+	"cel.bases":                "environments of rules, made on first use and the same for all kinds; each takes a millisecond",
+	"openapi.objectParts":      "schemas of the metadata, which are the same for all kinds and never changed",
+	"openapi.sharedOnce":       "made of the types of package meta on first use, the same in every process",
 }
 
 // place finds the room for the package in dir: the exact entry before a pattern.
