@@ -95,7 +95,7 @@ type Options struct {
 }
 
 // Plugins returns the names of the admission plugins of kube-apiserver whose work the kinds do
-// themselves, so there is nothing to set up. SigningPlugins has others.
+// themselves, so there is nothing to set up. DefaultPlugins has others.
 func Plugins() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", webhook.MutatingName, "NamespaceLifecycle",

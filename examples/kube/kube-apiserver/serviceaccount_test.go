@@ -438,3 +438,23 @@ func TestAUTHN_16_EXEC_16_APluginHandsOutTokens(t *testing.T) {
 	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	require.ErrorContains(t, err, "Unauthorized")
 }
+
+// The plugin ServiceAccount is on by default, as in kube-apiserver, and can be disabled.
+func TestPodsNeedAccountsByDefault(t *testing.T) {
+	const pods, accounts = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/serviceaccounts"
+	const pod = `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"robot","containers":[{"name":"c","image":"x"}]}}`
+	s := runAsIs(t, "--data-dir="+t.TempDir())
+	code, got := s.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 403, code, "%v", got)
+	require.Equal(t, `pods "p" is forbidden: error looking up service account default/robot: serviceaccount "robot" not found`, got["message"])
+	code, _ = s.do(t, "master", "POST", accounts, `{"metadata":{"name":"robot"}}`)
+	require.Equal(t, 201, code)
+	code, got = s.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 201, code, "%v", got)
+	require.NotContains(t, s.log.String(), "ServiceAccount is accepted")
+	for _, flag := range []string{"--disable-admission-plugins=ServiceAccount", "--disable-admission-plugins=Priority,ServiceAccount"} {
+		s := runAsIs(t, "--data-dir="+t.TempDir(), flag)
+		code, got := s.do(t, "master", "POST", pods, pod)
+		require.Equal(t, 201, code, "%v", got)
+	}
+}

@@ -1,0 +1,26 @@
+package kube
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/status"
+)
+
+// errNoServer is why a plugin cannot look at other objects, in a request made by hand.
+var errNoServer = errors.New("there is no server to ask")
+
+// refused is the answer of a plugin that rejects a write, with the name that Kubernetes shows for an object
+// whose name is yet to be generated.
+func refused(r *admission.Request, why string) error {
+	name := cmp.Or(r.Name, word(at(r.Object, "metadata", "name")), word(at(r.Object, "metadata", "generateName")), "Unknown")
+	return status.Forbidden(r.GroupResource(), name, why)
+}
+
+// DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the
+// kinds do not do: those of [SigningPlugins] and [ServiceAccountPlugin]. Give them to a server with
+// kindwright.Admit.
+func DefaultPlugins() []admission.Plugin {
+	return append([]admission.Plugin{ServiceAccountPlugin()}, SigningPlugins()...)
+}
