@@ -58,8 +58,9 @@ type Options struct {
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of quotas, limit ranges and flow schemas, and of disabled policies and webhooks, with a warning that
-	// nothing here enforces them; and those of roles, unless RolesCount is set.
+	// WarnUnenforced answers writes of quotas and flow schemas, and of limit ranges, policies and webhooks
+	// whose plugins are in Without, with a warning that nothing here enforces them; and those of roles,
+	// unless RolesCount is set.
 	WarnUnenforced bool
 
 	// StaticNames keeps names that end in .static.k8s.io for policies and webhooks of files, as the

@@ -19,8 +19,8 @@ func refused(r *admission.Request, why string) error {
 }
 
 // DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the
-// kinds do not do: those of [SigningPlugins] and [ServiceAccountPlugin]. Give them to a server with
-// kindwright.Admit.
+// kinds do not do: [LimitRangerPlugin], [ServiceAccountPlugin] and [SigningPlugins]. Give them to a server
+// with kindwright.Admit, in this order.
 func DefaultPlugins() []admission.Plugin {
-	return append([]admission.Plugin{ServiceAccountPlugin()}, SigningPlugins()...)
+	return append([]admission.Plugin{LimitRangerPlugin(), ServiceAccountPlugin()}, SigningPlugins()...)
 }
