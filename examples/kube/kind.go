@@ -131,7 +131,7 @@ func (c *cluster) unenforced(group, plural string) string {
 	if group == "" && plural == "limitranges" && c.without(LimitRangerName) {
 		what = "limits"
 	}
-	if group == "" && plural == "resourcequotas" {
+	if group == "" && plural == "resourcequotas" && c.without(ResourceQuotaName) {
 		what = "quotas"
 	}
 	if group == rbacv1.GroupName && !c.RolesCount {

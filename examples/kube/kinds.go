@@ -58,7 +58,7 @@ type Options struct {
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of quotas and flow schemas, and of limit ranges, policies and webhooks
+	// WarnUnenforced answers writes of flow schemas, and of quotas, limit ranges, policies and webhooks
 	// whose plugins are in Without, with a warning that nothing here enforces them; and those of roles,
 	// unless RolesCount is set.
 	WarnUnenforced bool

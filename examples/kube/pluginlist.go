@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -20,7 +21,22 @@ func refused(r *admission.Request, why string) error {
 
 // DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the
 // kinds do not do: [LimitRangerPlugin], [ServiceAccountPlugin] and [SigningPlugins]. Give them to a server
-// with kindwright.Admit, in this order.
+// with kindwright.Admit, in this order. [LastPlugins] has others.
 func DefaultPlugins() []admission.Plugin {
 	return append([]admission.Plugin{LimitRangerPlugin(), ServiceAccountPlugin()}, SigningPlugins()...)
+}
+
+// LastPlugins returns the plugins that kube-apiserver asks after all others, unless they are disabled:
+// [ResourceQuotaPlugin].
+func LastPlugins() []admission.Plugin { return []admission.Plugin{ResourceQuotaPlugin()} }
+
+// PluginsOf makes a definition of plugins. A server asks the plugins of its definitions in their order, after
+// those of kindwright.Admit.
+func PluginsOf(plugins ...admission.Plugin) registry.Definition { return pluginsAlone(plugins) }
+
+type pluginsAlone []admission.Plugin
+
+// Define implements registry.Definition.
+func (p pluginsAlone) Define(registry.Env) (registry.Bundle, error) {
+	return registry.Bundle{Plugins: p}, nil
 }
