@@ -55,6 +55,10 @@ type Options struct {
 	// connects to the address of the service, which needs a proxy on its machine.
 	EndpointRouting bool
 
+	// NotReadySeconds and UnreachableSeconds are how long pods stay on nodes that are not ready or
+	// unreachable, unless they say something else. nil is 300.
+	NotReadySeconds, UnreachableSeconds *int64
+
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 

@@ -18,7 +18,7 @@ func sized(name, resources string) string {
 }
 
 // What Kubernetes tests in plugin/pkg/admission/limitranger (TestMergePodResourceRequirements).
-func TestLimitRangesFillPods(t *testing.T) {
+func TestQUOTA_04_LimitRangesFillPods(t *testing.T) {
 	s := serveWith(t, LimitRangerPlugin())
 	s.must(t, 201, "POST", limitsPath, `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container",
 		"default":{"cpu":"75m","memory":"10Mi"},"defaultRequest":{"cpu":"50m","memory":"5Mi"}}]}}`)
@@ -42,7 +42,7 @@ func TestLimitRangesFillPods(t *testing.T) {
 }
 
 // What Kubernetes tests there in TestPodLimitFunc, with its sentences.
-func TestLimitRangesBoundPods(t *testing.T) {
+func TestQUOTA_04_LimitRangesBoundPods(t *testing.T) {
 	s := serveWith(t, LimitRangerPlugin())
 	for _, c := range []struct{ limit, resources, why string }{
 		{`"type":"Pod","min":{"cpu":"50m"}`, `{}`, `minimum cpu usage per Pod is 50m.  No request is specified`},
@@ -73,7 +73,7 @@ func TestLimitRangesBoundPods(t *testing.T) {
 }
 
 // Init containers run one by one: a pod needs what the largest of them needs, and sidecars beside the others.
-func TestLimitRangesSumUpPods(t *testing.T) {
+func TestQUOTA_04_LimitRangesSumUpPods(t *testing.T) {
 	s := serveWith(t, LimitRangerPlugin())
 	s.must(t, 201, "POST", limitsPath, `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"4"}}]}}`)
 	pod := func(init, sidecar, main string) string {
@@ -88,7 +88,7 @@ func TestLimitRangesSumUpPods(t *testing.T) {
 	require.Contains(t, s.must(t, 403, "POST", podsPath, pod("1", "2", "3"))["message"], "maximum cpu usage per Pod is 4, but limit is 5")
 }
 
-func TestLimitRangesBoundClaimsAndResizes(t *testing.T) {
+func TestQUOTA_04_LimitRangesBoundClaimsAndResizes(t *testing.T) {
 	s := serveWith(t, LimitRangerPlugin())
 	s.must(t, 201, "POST", limitsPath, `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"PersistentVolumeClaim","min":{"storage":"1Gi"},"max":{"storage":"2Gi"}},
 		{"type":"Container","max":{"cpu":"2"}}]}}`)

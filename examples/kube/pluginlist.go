@@ -20,10 +20,19 @@ func refused(r *admission.Request, why string) error {
 }
 
 // DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the
-// kinds do not do: [LimitRangerPlugin], [ServiceAccountPlugin] and [SigningPlugins]. Give them to a server
-// with kindwright.Admit, in this order. [LastPlugins] has others.
+// kinds do not do: [LimitRangerPlugin], [ServiceAccountPlugin], [RuntimeClassPlugin], [SigningPlugins],
+// PodTopologyLabels, PersistentVolumeClaimResize and PodResizeValidator. Give them to a server with
+// kindwright.Admit, in this order. [LastPlugins] has others.
 func DefaultPlugins() []admission.Plugin {
-	return append([]admission.Plugin{LimitRangerPlugin(), ServiceAccountPlugin()}, SigningPlugins()...)
+	return append([]admission.Plugin{
+		LimitRangerPlugin(), ServiceAccountPlugin(), RuntimeClassPlugin(), topologyLabels(), claimResize(), podResizes(),
+	}, SigningPlugins()...)
+}
+
+// OptionalPlugins returns plugins that kube-apiserver asks only if they are enabled: AlwaysPullImages,
+// ExtendedResourceToleration and DenyServiceExternalIPs.
+func OptionalPlugins() []admission.Plugin {
+	return []admission.Plugin{alwaysPull(), tolerateDevices(), externalIPs()}
 }
 
 // LastPlugins returns the plugins that kube-apiserver asks after all others, unless they are disabled:

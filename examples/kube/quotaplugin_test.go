@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
@@ -114,7 +115,7 @@ func TestQUOTA_01_CustomResourcesAreCounted(t *testing.T) {
 }
 
 // What Kubernetes tests in pkg/quota/v1/evaluator/core: what pods are charged with.
-func TestQUOTA_02_PodsAreCountedByWhatTheyAskFor(t *testing.T) {
+func TestQUOTA_01_PodsAreCountedByWhatTheyAskFor(t *testing.T) {
 	s := serveQuotas(t)
 	hard := `{"pods":"9","count/pods":"9","cpu":"2","requests.memory":"2Gi","limits.cpu":"9","requests.example.com/gpu":"2","requests.hugepages-2Mi":"1Gi","limits.ephemeral-storage":"1Gi"}`
 	zero := `{"pods":"0","count/pods":"0","cpu":"0","requests.memory":"0","limits.cpu":"0","requests.example.com/gpu":"0","requests.hugepages-2Mi":"0","limits.ephemeral-storage":"0"}`
@@ -179,7 +180,7 @@ func TestQUOTA_03_Scopes(t *testing.T) {
 	require.Equal(t, "2", s.used(t, "ends", "pods"), "a pod that gets a deadline changes its scope")
 }
 
-func TestQUOTA_02_ServicesClaimsAndDevices(t *testing.T) {
+func TestQUOTA_01_ServicesClaimsAndDevices(t *testing.T) {
 	s := serveQuotas(t)
 	hard := `{"services":"3","services.nodeports":"2","services.loadbalancers":"1"}`
 	s.quota(t, "s", hard, `{"services":"0","services.nodeports":"0","services.loadbalancers":"0"}`, "")
@@ -217,9 +218,9 @@ func TestQUOTA_02_ServicesClaimsAndDevices(t *testing.T) {
 		s.denied(t, "POST", claims, `{"metadata":{"name":"b"},"spec":{"devices":{"requests":[{"name":"r","firstAvailable":[{"name":"x","deviceClassName":"gpu","allocationMode":"All"}]}]}}}`))
 }
 
-// QUOTA-01: writers that come at the same time never exceed a quota together, although somebody else writes
+// QUOTA-02: writers that come at the same time never exceed a quota together, although somebody else writes
 // its status as well, and what others refuse is not counted.
-func TestQUOTA_01_WritersAtTheSameTime(t *testing.T) {
+func TestQUOTA_02_WritersAtTheSameTime(t *testing.T) {
 	s := serveQuotas(t)
 	s.quota(t, "q", `{"configmaps":"10"}`, `{"configmaps":"0"}`, "")
 	s.quota(t, "wide", `{"count/configmaps":"100"}`, `{"count/configmaps":"0"}`, "")
@@ -259,6 +260,35 @@ func TestQUOTA_01_WritersAtTheSameTime(t *testing.T) {
 	require.Equal(t, "10", s.used(t, "q", "configmaps"))
 	require.Equal(t, "10", s.used(t, "wide", "count/configmaps"), "what another quota refuses is not counted")
 }
+
+// What a write has paid to one quota is taken back when another quota refuses it. That one was written by somebody
+// else between two tries.
+func TestQUOTA_02_ARefusalIsTakenBack(t *testing.T) {
+	maps := corev1.ResourceName("configmaps")
+	quota := func(name, hard, used string) *account {
+		q := &corev1.ResourceQuota{Status: corev1.ResourceQuotaStatus{
+			Hard: corev1.ResourceList{maps: resource.MustParse(hard)}, Used: corev1.ResourceList{maps: resource.MustParse(used)},
+		}}
+		q.Name, q.UID = name, types.UID(name)
+		return newAccount(q)
+	}
+	r := &admission.Request{Operation: admission.Create, Namespace: "n", Resource: meta.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Notes: &admission.Notes{}}
+	s, err := count(r)
+	require.NoError(t, err)
+	c := &charge{r: r, spending: s, paid: paidBefore(r)}
+	wide, narrow := quota("wide", "9", "4"), quota("narrow", "3", "2")
+	require.NoError(t, c.spend([]*account{wide, narrow}))
+	c.pay("wide")
+	require.Equal(t, "5", shown(wide.used[maps]))
+	narrow = quota("narrow", "3", "3")
+	require.Error(t, c.spend([]*account{wide, narrow}))
+	require.Equal(t, "4", shown(wide.used[maps]))
+	require.True(t, wide.changed)
+	require.False(t, narrow.changed)
+	require.Empty(t, paidBefore(r))
+}
+
+func shown(q resource.Quantity) string { return q.String() }
 
 // racing loses the first commits of services as if somebody else had taken their addresses.
 type racing struct {

@@ -145,6 +145,8 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		PodSecurity:         o.podSecurity,
 		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
 		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
+		NotReadySeconds:     &o.notReady,
+		UnreachableSeconds:  &o.unreachable,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
 		LooseAddresses:      !o.features[gateStrictAddresses].on,
 	})
