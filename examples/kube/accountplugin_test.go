@@ -3,6 +3,7 @@ package kube
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,10 +82,12 @@ func TestPodsNeedTheirAccount(t *testing.T) {
 	require.Equal(t, `pods "p-" is forbidden: error looking up service account default/robot: serviceaccount "robot" not found`, got["message"])
 
 	// The default account is waited for.
-	made := make(chan map[string]any)
-	go func() { _, out := s.do(t, "POST", podsPath, podNamed("early", "")); made <- out }()
+	var early map[string]any
+	var waits sync.WaitGroup
+	waits.Go(func() { _, early = s.do(t, "POST", podsPath, podNamed("early", "")) })
 	s.must(t, 201, "POST", accountsPath, `{"metadata":{"name":"default"}}`)
-	require.Equal(t, "early", at(<-made, "metadata", "name"))
+	waits.Wait()
+	require.Equal(t, "early", at(early, "metadata", "name"))
 	s.must(t, 200, "DELETE", accountsPath+"/default", "")
 	got = s.must(t, 403, "POST", podsPath, podNamed("late", ""))
 	require.Contains(t, got["message"], `error looking up service account default/default: serviceaccount "default" not found`)

@@ -476,7 +476,7 @@ func TestPluginsOfTheProgram(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &p))
 	require.Len(t, p.Spec.Tolerations, 2)
-	require.EqualValues(t, []int64{7, 0}, []int64{*p.Spec.Tolerations[0].TolerationSeconds, *p.Spec.Tolerations[1].TolerationSeconds})
+	require.Equal(t, []int64{7, 0}, []int64{*p.Spec.Tolerations[0].TolerationSeconds, *p.Spec.Tolerations[1].TolerationSeconds})
 	post(403, "services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":1}],"externalIPs":["192.0.2.7"]}}`)
 	post(201, "limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}}]}}`)
 	post(403, "pods", `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
