@@ -50,6 +50,10 @@ type Request struct {
 	User   authn.User
 	DryRun bool // nothing will be stored: the plugin must have no side effects (DRY-02, DRY-10)
 
+	// Notes is what plugins remember between the tries of one write. It is nil where there is one try,
+	// such as for connections.
+	Notes *Notes
+
 	// Server answers questions about other objects and versions. The engine sets it. In a test it
 	// may be nil; those questions then return errors.
 	Server Server

@@ -128,8 +128,11 @@ func (c *cluster) unenforced(group, plural string) string {
 		"admissionregistration.k8s.io": "webhooks and admission policies",
 		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
 	}[group]
-	if group == "" {
-		what = map[string]string{"resourcequotas": "quotas", "limitranges": "limits"}[plural]
+	if group == "" && plural == "limitranges" && c.without(LimitRangerName) {
+		what = "limits"
+	}
+	if group == "" && plural == "resourcequotas" && c.without(ResourceQuotaName) {
+		what = "quotas"
 	}
 	if group == rbacv1.GroupName && !c.RolesCount {
 		what = "roles"

@@ -55,11 +55,16 @@ type Options struct {
 	// connects to the address of the service, which needs a proxy on its machine.
 	EndpointRouting bool
 
+	// NotReadySeconds and UnreachableSeconds are how long pods stay on nodes that are not ready or
+	// unreachable, unless they say something else. nil is 300.
+	NotReadySeconds, UnreachableSeconds *int64
+
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of quotas, limit ranges and flow schemas, and of disabled policies and webhooks, with a warning that
-	// nothing here enforces them; and those of roles, unless RolesCount is set.
+	// WarnUnenforced answers writes of flow schemas, and of quotas, limit ranges, policies and webhooks
+	// whose plugins are in Without, with a warning that nothing here enforces them; and those of roles,
+	// unless RolesCount is set.
 	WarnUnenforced bool
 
 	// StaticNames keeps names that end in .static.k8s.io for policies and webhooks of files, as the
@@ -95,7 +100,7 @@ type Options struct {
 }
 
 // Plugins returns the names of the admission plugins of kube-apiserver whose work the kinds do
-// themselves, so there is nothing to set up. SigningPlugins has others.
+// themselves, so there is nothing to set up. DefaultPlugins has others.
 func Plugins() []string {
 	return []string{
 		"DefaultIngressClass", "DefaultStorageClass", "DefaultTolerationSeconds", webhook.MutatingName, "NamespaceLifecycle",

@@ -25,7 +25,7 @@ var (
 // what it created the pod from.
 func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	if !c.without("DefaultTolerationSeconds") && registry.SubresourceFrom(ctx) == "" {
-		tolerate(&p.Spec)
+		c.tolerate(&p.Spec)
 	}
 	if old != nil {
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
@@ -84,13 +84,16 @@ func (c *cluster) now() time.Time {
 const staysFor = int64(300)
 
 // tolerate lets a pod stay on a node in trouble for a while.
-func tolerate(s *corev1.PodSpec) {
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+func (c *cluster) tolerate(s *corev1.PodSpec) {
+	for i, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		said := slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool {
 			return (t.Key == key || t.Key == "") && (t.Effect == corev1.TaintEffectNoExecute || t.Effect == "")
 		})
 		if !said {
 			seconds := staysFor
+			if given := [...]*int64{c.NotReadySeconds, c.UnreachableSeconds}[i]; given != nil {
+				seconds = *given
+			}
 			s.Tolerations = append(s.Tolerations,
 				corev1.Toleration{
 					Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,

@@ -39,9 +39,10 @@ func serve(t testing.TB, o Options) *target {
 }
 
 // serveOn is serve with a store, which it closes.
-func serveOn(t testing.TB, db storage.Backend, o Options) *target {
+func serveOn(t testing.TB, db storage.Backend, o Options, more ...kindwright.Option) *target {
 	t.Helper()
-	srv, err := kindwright.New(db, kindwright.Serve(Kinds(o)), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(administrator{}))
+	srv, err := kindwright.New(db, append(more,
+		kindwright.Serve(Kinds(o)), kindwright.Authorize(authz.AlwaysAllow()), kindwright.Authenticate(administrator{}))...)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))

@@ -82,7 +82,7 @@ func (w *write) admission() *admission.Request {
 	}
 	r := w.engine.admission(w.admissionTarget(), admission.Request{
 		Kind: w.sent.kind.GroupVersionKind(), Name: w.name(), Object: w.sent.new, OldObject: w.sent.old,
-		Options: options, User: w.user, DryRun: w.opts.DryRun,
+		Options: options, User: w.user, DryRun: w.opts.DryRun, Notes: &w.notes,
 	})
 	if w.sent.kind != w.kind {
 		r.Server = admissionServer{e: w.engine, written: w.sent.kind}

@@ -47,8 +47,9 @@ type intent struct {
 	mayCreate, mayUpdate bool                        // what the request may do in the store
 	allowCreate          func(context.Context) error // asked before an object is created; may be nil
 
-	attempts int  // generated names tried so far
-	newest   bool // further attempts read the newest state; see sight
+	notes    admission.Notes // of plugins
+	attempts int             // generated names tried so far
+	newest   bool            // further attempts read the newest state; see sight
 }
 
 // part is a tree that a write reads and replaces.

@@ -209,7 +209,7 @@ func TestObjectsAreAsLargeAsTheFlagSays(t *testing.T) {
 }
 
 func TestWhatNothingEnforcesIsAnsweredWithAWarning(t *testing.T) {
-	s := run(t, "--data-dir="+t.TempDir(), "--disable-admission-plugins=ValidatingAdmissionWebhook")
+	s := run(t, "--data-dir="+t.TempDir(), "--disable-admission-plugins=ValidatingAdmissionWebhook,ResourceQuota")
 	for path, body := range map[string]string{
 		"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": `{"metadata":{"name":"x"}}`,
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles":                       `{"metadata":{"name":"x"}}`,
@@ -218,6 +218,7 @@ func TestWhatNothingEnforcesIsAnsweredWithAWarning(t *testing.T) {
 		require.Contains(t, s.warnings(t, path, body), "does not enforce them", path)
 	}
 	require.Empty(t, s.warnings(t, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", `{"metadata":{"name":"x"}}`))
+	require.Empty(t, s.warnings(t, "/api/v1/namespaces/default/limitranges", `{"metadata":{"name":"x"},"spec":{"limits":[]}}`))
 	require.Empty(t, s.warnings(t, "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`))
 }
 

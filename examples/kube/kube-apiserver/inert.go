@@ -45,7 +45,7 @@ func inertFlags() map[string]string {
 			enable-logs-handler enable-priority-and-fairness
 			log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			watch-cache`,
-		"int": `default-not-ready-toleration-seconds default-unreachable-toleration-seconds delete-collection-workers
+		"int": `delete-collection-workers
 			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
 		"duration": `coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period

@@ -107,7 +107,8 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.staticPolicies(log), o.kinds(tokens, authorizer.Types()), crd.Kinds(o.definitions()...)),
+		kindwright.Serve(o.staticPolicies(log), o.kinds(tokens, authorizer.Types()), crd.Kinds(o.definitions()...),
+			kube.PluginsOf(o.kept(kube.LastPlugins())...)),
 		behind,
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
@@ -144,6 +145,8 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		PodSecurity:         o.podSecurity,
 		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
 		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
+		NotReadySeconds:     &o.notReady,
+		UnreachableSeconds:  &o.unreachable,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
 		LooseAddresses:      !o.features[gateStrictAddresses].on,
 	})

@@ -50,8 +50,15 @@ type server struct {
 var serving = regexp.MustCompile(`serving on (https://\S+),`)
 
 // run starts the program and waits until it serves. It stops with the test unless stop was called.
-// The bearer token "master" belongs to a member of system:masters, and "user" to an ordinary user.
+// The bearer token "master" belongs to a member of system:masters, and "user" to an ordinary user. Nobody
+// makes service accounts for the pods of tests, so the plugin that asks for them is off, as envtest has it.
 func run(t *testing.T, args ...string) *server {
+	t.Helper()
+	return runAsIs(t, append([]string{"--disable-admission-plugins=ServiceAccount"}, args...)...)
+}
+
+// runAsIs is run with all the plugins that are on by default.
+func runAsIs(t *testing.T, args ...string) *server {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens.csv")
 	require.NoError(t, os.WriteFile(tokens, []byte("master,system:apiserver,u1,\"system:masters\"\nuser,ann,u2,devs\n"), 0o600))

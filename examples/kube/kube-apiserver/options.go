@@ -61,6 +61,8 @@ type options struct {
 	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
+	notReady        int64 // seconds that pods stay on a node in trouble
+	unreachable     int64
 
 	requestTimeout        time.Duration
 	minRequest            int
@@ -133,6 +135,8 @@ func (o *options) flags() *pflag.FlagSet {
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
 	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies, and configures PodSecurity")
+	f.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "how long pods stay on nodes that are not ready, unless they say")
+	f.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "how long pods stay on nodes that are unreachable, unless they say")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
 	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")

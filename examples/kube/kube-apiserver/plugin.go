@@ -36,7 +36,7 @@ func (o *options) checkPlugins() (problems []error) {
 		switch {
 		case slices.Contains(o.disabled, name):
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
-		case name == noderestriction.Name || slices.ContainsFunc(kube.SigningPlugins(), func(p admission.Plugin) bool { return p.Name == name }):
+		case name == noderestriction.Name || slices.ContainsFunc(slices.Concat(kube.DefaultPlugins(), kube.OptionalPlugins(), kube.LastPlugins()), func(p admission.Plugin) bool { return p.Name == name }):
 		case slices.Contains(known, name) && !slices.Contains(kube.Plugins(), name):
 			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
@@ -54,7 +54,13 @@ func (o *options) plugins() (all []admission.Plugin) {
 		}
 		all = append(all, noderestriction.Plugin("", loose...))
 	}
-	return append(all, slices.DeleteFunc(kube.SigningPlugins(), func(p admission.Plugin) bool {
-		return slices.Contains(o.disabled, p.Name)
+	all = append(all, o.kept(kube.DefaultPlugins())...)
+	return append(all, slices.DeleteFunc(kube.OptionalPlugins(), func(p admission.Plugin) bool {
+		return !slices.Contains(o.enabled, p.Name)
 	})...)
+}
+
+// kept returns the plugins that are not disabled.
+func (o *options) kept(plugins []admission.Plugin) []admission.Plugin {
+	return slices.DeleteFunc(plugins, func(p admission.Plugin) bool { return slices.Contains(o.disabled, p.Name) })
 }

@@ -438,3 +438,54 @@ func TestAUTHN_16_EXEC_16_APluginHandsOutTokens(t *testing.T) {
 	_, err = client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	require.ErrorContains(t, err, "Unauthorized")
 }
+
+// The plugin ServiceAccount is on by default, as in kube-apiserver, and can be disabled.
+func TestPodsNeedAccountsByDefault(t *testing.T) {
+	const pods, accounts = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/serviceaccounts"
+	const pod = `{"metadata":{"name":"p"},"spec":{"serviceAccountName":"robot","containers":[{"name":"c","image":"x"}]}}`
+	s := runAsIs(t, "--data-dir="+t.TempDir())
+	code, got := s.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 403, code, "%v", got)
+	require.Equal(t, `pods "p" is forbidden: error looking up service account default/robot: serviceaccount "robot" not found`, got["message"])
+	code, _ = s.do(t, "master", "POST", accounts, `{"metadata":{"name":"robot"}}`)
+	require.Equal(t, 201, code)
+	code, got = s.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 201, code, "%v", got)
+	require.NotContains(t, s.log.String(), "ServiceAccount is accepted")
+	for _, flag := range []string{"--disable-admission-plugins=ServiceAccount", "--disable-admission-plugins=Priority,ServiceAccount"} {
+		s := runAsIs(t, "--data-dir="+t.TempDir(), flag)
+		code, got := s.do(t, "master", "POST", pods, pod)
+		require.Equal(t, 201, code, "%v", got)
+	}
+}
+
+// Plugins of the program that are on by default, or are enabled, and flags that set them up.
+func TestPluginsOfTheProgram(t *testing.T) {
+	const in = "/api/v1/namespaces/default/"
+	s := run(t, "--data-dir="+t.TempDir(), "--enable-admission-plugins=DenyServiceExternalIPs",
+		"--default-not-ready-toleration-seconds=7", "--default-unreachable-toleration-seconds=0")
+	require.NotContains(t, s.log.String(), "no effect")
+	post := func(code int, resource, body string) map[string]any {
+		got, out := s.do(t, "master", "POST", in+resource, body)
+		require.Equal(t, code, got, "%v", out)
+		return out
+	}
+	pod := post(201, "pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
+	var p corev1.Pod
+	text, err := json.Marshal(pod)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &p))
+	require.Len(t, p.Spec.Tolerations, 2)
+	require.Equal(t, []int64{7, 0}, []int64{*p.Spec.Tolerations[0].TolerationSeconds, *p.Spec.Tolerations[1].TolerationSeconds})
+	post(403, "services", `{"metadata":{"name":"s"},"spec":{"ports":[{"port":1}],"externalIPs":["192.0.2.7"]}}`)
+	post(201, "limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}}]}}`)
+	post(403, "pods", `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
+	post(201, "resourcequotas", `{"metadata":{"name":"q"},"spec":{"hard":{"configmaps":"0"}}}`)
+	code, out := s.do(t, "master", "PUT", in+"resourcequotas/q/status", `{"metadata":{"name":"q"},"status":{"hard":{"configmaps":"0"},"used":{"configmaps":"0"}}}`)
+	require.Equal(t, 200, code, "%v", out)
+	got := post(403, "configmaps", `{"metadata":{"name":"c"}}`)
+	require.Contains(t, got["message"], "exceeded quota: q, requested: configmaps=1, used: configmaps=0, limited: configmaps=0")
+	s = run(t, "--data-dir="+t.TempDir(), "--disable-admission-plugins=LimitRanger,ResourceQuota")
+	post(201, "limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}}]}}`)
+	post(201, "pods", `{"metadata":{"name":"q"},"spec":{"containers":[{"name":"c","image":"x"}]}}`)
+}
