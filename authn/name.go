@@ -137,7 +137,7 @@ func plainLetter(r rune) rune {
 }
 
 // errServiceAccount is why a credential may not name a service account.
-var errServiceAccount = errors.New("names a service account, which only a token of its issuer can: take a name without the prefix system:serviceaccount:")
+var errServiceAccount = errors.New("names a service account, which only a token of its issuer can: take a name that does not begin with system:serviceaccount")
 
 // CheckIssued checks a user that comes from a credential which somebody else has issued: the names
 // of the user and the groups, by [CheckName], and the uid. The anonymous user and group stand for no

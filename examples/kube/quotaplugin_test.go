@@ -316,6 +316,36 @@ func TestQUOTA_01_AWriteThatBeginsAgainIsCountedOnce(t *testing.T) {
 	require.Equal(t, "1", s.used(t, "q", "services"))
 }
 
+// shared lets another process write a quota just before this one does.
+type shared struct {
+	storage.Backend
+	other atomic.Pointer[func()]
+}
+
+func (s *shared) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if strings.Contains(ops[0].Key, "resourcequotas") {
+		if write := s.other.Swap(nil); write != nil {
+			(*write)()
+		}
+	}
+	return s.Backend.Commit(ctx, ops)
+}
+
+// QUOTA-02: what another process has counted meanwhile is not overwritten.
+func TestQUOTA_02_AnotherProcessCountsToo(t *testing.T) {
+	db := &shared{Backend: memory.New()}
+	s := serveQuotasOn(t, db)
+	s.quota(t, "q", `{"configmaps":"2"}`, `{"configmaps":"0"}`, "")
+	elsewhere := func() {
+		s.must(t, 200, "PATCH", quotasPath+"/q/status", `{"status":{"used":{"configmaps":"1"}}}`, "Content-Type", "application/merge-patch+json")
+	}
+	db.other.Store(&elsewhere)
+	s.must(t, 201, "POST", configMaps, `{"metadata":{"name":"a"}}`)
+	require.Equal(t, "2", s.used(t, "q", "configmaps"))
+	require.Equal(t, "exceeded quota: q, requested: configmaps=1, used: configmaps=2, limited: configmaps=2",
+		s.denied(t, "POST", configMaps, `{"metadata":{"name":"b"}}`))
+}
+
 // One of the writes that settle together panics: nobody is admitted without being counted.
 func TestQueueFailsWhatNobodySettled(t *testing.T) {
 	q := queue{lines: map[string]*line{}}

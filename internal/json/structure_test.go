@@ -4,6 +4,7 @@ import (
 	stdjson "encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,6 +146,25 @@ func TestTreesBecomeTheValuesOfTheirText(t *testing.T) {
 	assert.Greater(t, failed, 500)
 }
 
+// TestEveryFieldMeetsEveryValue is the same for each field with each of the values that parts are exchanged for.
+func TestEveryFieldMeetsEveryValue(t *testing.T) {
+	for i := range reflect.TypeFor[everything]().NumField() {
+		field := reflect.TypeFor[everything]().Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "" {
+			name = field.Name
+		}
+		for _, value := range oddities() {
+			tree := map[string]any{name: value}
+			text, err := json.AppendTree(nil, tree)
+			require.NoError(t, err)
+			want, got := new(everything), new(everything)
+			require.Equal(t, json.Unmarshal(text, want), json.FromTree(tree, got), "%s", text)
+			require.Equal(t, want, got, "%s", text)
+		}
+	}
+}
+
 func TestValuesThatHoldThemselves(t *testing.T) {
 	v := new(everything)
 	v.Self = v
@@ -262,6 +282,12 @@ func damaged(r *rand.Rand, tree any) any {
 			return v
 		}
 	}
+	all := oddities()
+	return all[r.IntN(len(all))]
+}
+
+// oddities are values that may stand where others should.
+func oddities() []any {
 	return []any{
 		nil, true, "", "text", "YQ==", "YQ=\n=", "YR==", int64(0), int64(-1), int64(300), int64(1) << 62, 1.5, 1e300,
 		[]any{},
@@ -269,5 +295,5 @@ func damaged(r *rand.Rand, tree any) any {
 		map[string]any{},
 		map[string]any{"a": nil},
 		map[string]any{"unknown": "x", "NAME": "x"},
-	}[r.IntN(18)]
+	}
 }
