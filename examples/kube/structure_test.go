@@ -29,7 +29,7 @@ func TestKubernetesTypesBecomeTreesAsTheirText(t *testing.T) {
 		filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 2).MaxDepth(12).Funcs(
 			func(r *runtime.RawExtension, _ randfill.Continue) { r.Raw = []byte(`{"a":1.0}`) },
 			func(*runtime.Object, randfill.Continue) {},
-			func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
+			func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:a":{}}`) },
 			func(q *resource.Quantity, _ randfill.Continue) { *q = resource.MustParse("1.5Gi") },
 			func(t *metav1.Time, c randfill.Continue) { t.Time = time.Unix(c.Int63n(1e9), 0).Local() },
 			func(t *metav1.MicroTime, c randfill.Continue) { t.Time = time.UnixMicro(c.Int63n(1e15)).Local() },
