@@ -196,7 +196,7 @@ func (r *Kind) selectableValues(object []byte) ([]string, error) {
 	if len(r.Selectable) == 0 {
 		return nil, nil
 	}
-	t, err := decodeTree(object, json.TreeOptions{Shared: true}) // as what a scan finds
+	t, err := decodeObject(object)
 	if err != nil {
 		return nil, err
 	}
