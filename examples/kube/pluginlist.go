@@ -37,7 +37,9 @@ func OptionalPlugins() []admission.Plugin {
 
 // LastPlugins returns the plugins that kube-apiserver asks after all others, unless they are disabled:
 // [ResourceQuotaPlugin].
-func LastPlugins() []admission.Plugin { return []admission.Plugin{ResourceQuotaPlugin()} }
+func LastPlugins(limited ...LimitedResource) []admission.Plugin {
+	return []admission.Plugin{ResourceQuotaPlugin(limited...)}
+}
 
 // PluginsOf makes a definition of plugins. A server asks the plugins of its definitions in their order, after
 // those of kindwright.Admit.

@@ -31,13 +31,15 @@ const quotaPatience = 10 * time.Second
 //
 // A quota counts from the time at which its status says what is used. kube-controller-manager writes that, and takes
 // back what deleted objects used.
-func ResourceQuotaPlugin() admission.Plugin {
+//
+// What is limited needs a quota. A server that limits nothing lets namespaces without quotas use what they like.
+func ResourceQuotaPlugin(limited ...LimitedResource) admission.Plugin {
 	return admission.Plugin{
 		Name:    ResourceQuotaName,
 		Rules:   []admission.Rule{{Operations: []admission.Operation{admission.Create, admission.Update}}},
 		Handles: underQuota,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
-			q := &quotas{queue: queue{lines: map[string]*line{}}}
+			q := &quotas{queue: queue{lines: map[string]*line{}}, limited: limited}
 			return nil, q, b.Observe(meta.GroupResource{Resource: "resourcequotas"}, watch.EveryObject(&q.known))
 		},
 	}
@@ -69,14 +71,15 @@ func underQuota(t admission.Target) bool {
 
 // quotas holds writes to the quotas of their namespaces.
 type quotas struct {
-	known namespaceIndex[corev1.ResourceQuota]
+	known   namespaceIndex[corev1.ResourceQuota]
+	limited []LimitedResource
 	queue
 }
 
 // Validate implements admission.Validator.
 func (q *quotas) Validate(ctx context.Context, r *admission.Request) error {
-	all := q.known.of(r.Namespace)
-	if len(all) == 0 || hookcontext.Starts(ctx) { // a full quota must not keep the server down
+	all, limits := q.known.of(r.Namespace), q.limitsOf(r)
+	if len(all) == 0 && len(limits) == 0 || hookcontext.Starts(ctx) { // a full quota must not keep the server down
 		return nil
 	}
 	s, err := count(r)
@@ -85,6 +88,9 @@ func (q *quotas) Validate(ctx context.Context, r *admission.Request) error {
 	}
 	if used := negative(s.now.used); used != "" {
 		return refused(r, "quota usage is negative for resource(s): "+used)
+	}
+	if err := uncovered(r, s, limits, all); err != nil || len(all) == 0 {
+		return err
 	}
 	c := &charge{r: r, spending: s, paid: paidBefore(r), ready: make(chan bool, 1)}
 	if len(c.paid) == 0 {
@@ -337,15 +343,7 @@ func (c *charge) limited(q *corev1.ResourceQuota) (out []corev1.ResourceName) {
 }
 
 func inScopes(q *corev1.ResourceQuota, s share) bool {
-	for _, scope := range q.Spec.Scopes {
-		if !s.in(corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}) {
-			return false
-		}
-	}
-	if q.Spec.ScopeSelector == nil {
-		return true
-	}
-	return !slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions, func(of corev1.ScopedResourceSelectorRequirement) bool { return !s.in(of) })
+	return !slices.ContainsFunc(scopesOf(q), func(of corev1.ScopedResourceSelectorRequirement) bool { return !s.in(of) })
 }
 
 // exceeded says which resources a quota has too little of.

@@ -316,6 +316,30 @@ func TestQUOTA_01_AWriteThatBeginsAgainIsCountedOnce(t *testing.T) {
 	require.Equal(t, "1", s.used(t, "q", "services"))
 }
 
+// QUOTA-01: what is limited needs a quota that is about it.
+func TestQUOTA_01_WhatIsLimitedNeedsAQuota(t *testing.T) {
+	s := serveOn(t, memory.New(), Options{}, kindwright.Access{CheckPlugins: true}, kindwright.Serve(PluginsOf(LastPlugins(
+		LimitedResource{Resource: "pods", MatchContains: []string{"pods"}, MatchScopes: []corev1.ScopedResourceSelectorRequirement{
+			{ScopeName: corev1.ResourceQuotaScopePriorityClass, Operator: corev1.ScopeSelectorOpIn, Values: []string{"system-node-critical"}},
+		}},
+		LimitedResource{Resource: "services", MatchContains: []string{"loadbalancers"}})...)))
+	pod := func(name, more string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"containers":[{"name":"a","image":"a"}]%s}}`, name, more)
+	}
+	const pods, services = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/services"
+	require.Equal(t, "insufficient quota to consume: count/pods,pods", s.denied(t, "POST", pods, pod("a", "")))
+	s.must(t, 201, "POST", services, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`)
+	require.Equal(t, "insufficient quota to consume: services.loadbalancers",
+		s.denied(t, "POST", services, `{"metadata":{"name":"b"},"spec":{"type":"LoadBalancer","ports":[{"port":80}]}}`))
+
+	s.quota(t, "half", `{"pods":"9"}`, `{"pods":"0"}`, "")
+	require.Equal(t, "insufficient quota to consume: count/pods", s.denied(t, "POST", pods, pod("a", "")))
+	s.quota(t, "other", `{"count/pods":"9"}`, `{"count/pods":"0"}`, "")
+	s.must(t, 201, "POST", pods, pod("a", ""))
+	require.Equal(t, "insufficient quota to match these scopes: [{PriorityClass In [system-node-critical]}]",
+		s.denied(t, "POST", pods, pod("b", `,"priorityClassName":"system-node-critical"`)))
+}
+
 // shared lets another process write a quota just before this one does.
 type shared struct {
 	storage.Backend

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	stdjson "encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 
 	policies "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/admission/webhook"
+	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -20,7 +23,7 @@ import (
 const podSecurity = "PodSecurity"
 
 // checkAdmissionConfig reads --admission-control-config-file: the directories with the manifests of
-// policies, what PodSecurity asks for, and as whom webhooks are asked. The configurations of other plugins have no effect.
+// policies, what PodSecurity asks for, what ResourceQuota limits, and as whom webhooks are asked. The configurations of other plugins have no effect.
 func (o *options) checkAdmissionConfig() (problems []error) {
 	if o.admissionConfig == "" {
 		return nil
@@ -46,7 +49,7 @@ func (o *options) checkAdmissionConfig() (problems []error) {
 func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 	name := tree.Text(plugin, "name")
 	switch name {
-	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName:
+	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName, kube.ResourceQuotaName:
 	default:
 		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
 		return nil
@@ -68,6 +71,8 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		return o.readPodSecurity(configuration)
 	case name == webhook.MutatingName || name == webhook.ValidatingName:
 		return o.readWebhookUsers(name, configuration)
+	case name == kube.ResourceQuotaName:
+		return o.readLimited(configuration)
 	}
 	return o.readManifestsDir(name, configuration)
 }
@@ -83,6 +88,37 @@ func (o *options) readPodSecurity(configuration map[string]any) error {
 		return fmt.Errorf("%s: %w", podSecurity, err)
 	}
 	o.podSecurity = given
+	return nil
+}
+
+// readLimited reads the configuration of ResourceQuota.
+func (o *options) readLimited(configuration map[string]any) error {
+	switch version, kind := tree.Text(configuration, "apiVersion"), tree.Text(configuration, "kind"); {
+	case version == "apiserver.config.k8s.io/v1" && kind == "ResourceQuotaConfiguration":
+	case (version == "resourcequota.admission.k8s.io/v1alpha1" || version == "resourcequota.admission.k8s.io/v1beta1") && kind == "Configuration":
+	default:
+		return fmt.Errorf("%s: must be a ResourceQuotaConfiguration of apiserver.config.k8s.io/v1", kube.ResourceQuotaName)
+	}
+	text, err := json.AppendTree(nil, configuration)
+	if err != nil {
+		return fmt.Errorf("%s: %w", kube.ResourceQuotaName, err)
+	}
+	var given struct {
+		APIVersion       string                 `json:"apiVersion"`
+		Kind             string                 `json:"kind"`
+		LimitedResources []kube.LimitedResource `json:"limitedResources"`
+	}
+	d := stdjson.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&given); err != nil {
+		return fmt.Errorf("%s: %w", kube.ResourceQuotaName, err)
+	}
+	for i, l := range given.LimitedResources {
+		if l.Resource == "" {
+			return fmt.Errorf("%s: limitedResources[%d].resource: must not be empty", kube.ResourceQuotaName, i)
+		}
+	}
+	o.limited = given.LimitedResources
 	return nil
 }
 

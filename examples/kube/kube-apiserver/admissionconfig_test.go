@@ -54,6 +54,25 @@ func TestADM_25_BadConfigurationsOfPodSecurity(t *testing.T) {
 	}
 }
 
+// QUOTA-01: what needs a quota comes from the file.
+func TestADM_25_LimitedResources(t *testing.T) {
+	const head = "- name: ResourceQuota\n  configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: ResourceQuotaConfiguration, "
+	s := run(t, configured(t, head+"limitedResources: [{resource: configmaps, matchContains: [count/]}]}\n")...)
+	code, out := s.do(t, "master", "POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 403, code)
+	require.Contains(t, out["message"], "insufficient quota to consume: count/configmaps")
+	for configuration, want := range map[string]string{
+		"limitedResources: [{matchContains: [a]}]}\n":    "limitedResources[0].resource: must not be empty",
+		"limitedResources: [{resource: a, match: b}]}\n": `unknown field "match"`,
+		"limited: []}\n":      `unknown field "limited"`,
+		"kind: Duplicated}\n": "kind",
+	} {
+		_, err := parse(configured(t, head+configuration))
+		require.ErrorContains(t, err, "--admission-control-config-file: ", configuration)
+		require.ErrorContains(t, err, want, configuration)
+	}
+}
+
 // The users as whom webhooks are asked come from a file.
 func TestWHK_02_UsersOfWebhooks(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users.yaml")

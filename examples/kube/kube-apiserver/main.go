@@ -108,7 +108,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
 		kindwright.Serve(o.staticPolicies(log), o.kinds(tokens, authorizer.Types()), crd.Kinds(o.definitions()...),
-			kube.PluginsOf(o.kept(kube.LastPlugins())...)),
+			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
 		behind,
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission/webhook"
+	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
@@ -58,6 +59,7 @@ type options struct {
 	enabled         []string
 	admissionConfig string
 	manifests       []*manifestFolder
+	limited         []kube.LimitedResource                // what needs a quota
 	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
