@@ -247,6 +247,21 @@ func (s *server) do(method, path, body string, headers ...string) *answer {
 	return a
 }
 
+// agree repeats a request until it is answered with a status twice in a row. Two servers that answer in
+// turn are both that far then: a policy is in force on the other one a moment later.
+func (s *server) agree(code int, method, path, body string) {
+	s.t.Helper()
+	for same := 0; same < 2; {
+		if s.do(method, path, body).code == code {
+			same++
+			continue
+		}
+		same = 0
+		require.NoError(s.t, s.t.Context().Err())
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (s *server) get(path string, headers ...string) *answer {
 	s.t.Helper()
 	return s.do("GET", path, "", headers...)

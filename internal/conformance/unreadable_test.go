@@ -159,6 +159,7 @@ func TestAPolicyThatCannotBeRead(t *testing.T) {
 		s.create(policies, `{"metadata":{"name":"small"},"spec":{"validations":[{"expression":"object.spec.size < 5"}],
 			"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["CREATE"],"resources":["widgets"]}]}}}`)
 		s.create(policies[:len(policies)-len("policies")]+"policybindings", `{"metadata":{"name":"small"},"spec":{"policyName":"small","validationActions":["Deny"]}}`)
+		s.agree(422, "POST", widgetPath+"?dryRun=All", widgetJSON("large", "", "red", 7))
 		s.spoilOne("validatingadmissionpolicies", "", "small")
 		s.do("POST", widgetPath, widgetJSON("large", "", "red", 7)).refused(422, "Invalid", "small")
 		s.widget("one", "")
@@ -168,6 +169,7 @@ func TestAPolicyThatCannotBeRead(t *testing.T) {
 		s.do("POST", widgetPath, widgetJSON("two", "", "red", 1)).refused(503, "ServiceUnavailable", "cannot admit this write")
 		require.Contains(t, string(s.do("GET", "/readyz?verbose", "").is(500).body), "[-]admission-ValidatingAdmissionPolicy failed")
 		s.do("DELETE", policies+"/small"+despite, "").is(200)
+		s.agree(201, "POST", widgetPath+"?dryRun=All", widgetJSON("two", "", "red", 1))
 		s.widget("two", "")
 		s.get("/readyz").is(200)
 	})
