@@ -18,7 +18,7 @@ const maxNamespaces = 1000
 // liesElsewhere reports whether the referenced owner is in a namespace other than the dependent's.
 // The result only improves a message. It is determined once for each absent owner.
 func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) bool {
-	if !s.missing(ref.UID) {
+	if s.absent(ref.UID) {
 		return false
 	}
 	prefix := storage.ResourcePrefix(served.Resource.StorageName)
@@ -33,28 +33,28 @@ func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) 
 			break
 		}
 		if e, ok := served.Cache.Get(storage.ObjectKey(served.Resource.StorageName, namespace, ref.Name)); ok && e.UID() == ref.UID {
-			s.forget(ref.UID)
 			return true
 		}
 		after = storage.NamespacePrefix(served.Resource.StorageName, namespace) + "~" // greater than every byte of a name
 	}
+	s.miss(ref.UID)
 	return false
 }
 
-// missing records that an owner is absent. It reports whether that was unknown before.
-func (c *Collector) missing(owner meta.UID) bool {
+// absent reports whether an owner is known to be nowhere.
+func (c *Collector) absent(owner meta.UID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	_, known := c.gone.known[owner]
-	c.gone.add(owner)
-	return !known
+	return known
 }
 
-// forget removes an owner from the absent ones, so that it is looked up again.
-func (c *Collector) forget(owner meta.UID) {
+// miss records that an owner is nowhere. It is called after the search: another worker that comes to the
+// same owner meanwhile must search too, or it would not tell where the owner is.
+func (c *Collector) miss(owner meta.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.gone.known, owner)
+	c.gone.add(owner)
 }
 
 // complain reports an unresolvable reference in the log and, if events are served, as an event.
