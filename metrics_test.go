@@ -19,6 +19,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
@@ -225,7 +226,7 @@ func TestClientsMakeNoSeries(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 1)) // the same choices each time, of other words
 		pick := func(of ...string) string { return of[rng.IntN(len(of))] }
 		word := func() string { words++; return fmt.Sprintf("%s%x", mark, words) }
-		for range 100_000 {
+		for range effort.Of(100_000) {
 			path := "/" + word()
 			switch rng.IntN(8) {
 			case 0, 1:

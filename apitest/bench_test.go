@@ -10,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/internal/effort"
 )
 
 // BenchmarkNewToFirstAnswer is what every test pays for a server of its own. The clean-up is
@@ -41,7 +42,7 @@ func median(d []time.Duration) float64 {
 // TestServersAreSmall reports the memory per server: first for five hundred servers, each with its
 // namespaces, an object and an open watch, then for five hundred forks of one of them.
 func TestServersAreSmall(t *testing.T) {
-	const servers = 500
+	servers := effort.Of(500)
 	first := apitest.New(t, Widgets)
 	fill(t, first, 100)
 	for _, c := range []struct {
@@ -65,10 +66,10 @@ func TestServersAreSmall(t *testing.T) {
 				defer res.Body.Close()
 			}
 			runtime.ReadMemStats(&garbage)
-			each := (inUse() - before) / servers
-			t.Logf("a server takes %d KiB of heap and stacks; %d KiB were allocated for it", each>>10, (garbage.TotalAlloc-made.TotalAlloc)/servers>>10)
+			each := (inUse() - before) / uint64(servers)
+			t.Logf("a server takes %d KiB of heap and stacks; %d KiB were allocated for it", each>>10, (garbage.TotalAlloc-made.TotalAlloc)/uint64(servers)>>10)
 			require.Less(t, each, c.limit)
-			require.Less(t, (garbage.TotalAlloc-made.TotalAlloc)/servers, uint64(3<<19))
+			require.Less(t, (garbage.TotalAlloc-made.TotalAlloc)/uint64(servers), uint64(3<<19))
 		})
 	}
 }

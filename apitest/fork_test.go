@@ -19,6 +19,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -409,6 +410,7 @@ func TestWhatIsKeptOfObjectsIsNotShared(t *testing.T) {
 // TestAThousandForksLeaveNothing forks, uses and ends a thousand servers, with faults, namespaces
 // that end, objects that are collected and watches.
 func TestAThousandForksLeaveNothing(t *testing.T) {
+	forks := effort.Of(1000)
 	srv := apitest.New(t, Widgets)
 	fill(t, srv, 50)
 	owner, err := client.For(srv.Client(), Widgets).Get(t.Context(), widget("w-00000").Key())
@@ -434,13 +436,13 @@ func TestAThousandForksLeaveNothing(t *testing.T) {
 	}
 	cycle()
 	goroutines, bytes := runtime.NumGoroutine(), heap()
-	for range 1000 {
+	for range forks {
 		cycle()
 	}
 	for runtime.NumGoroutine() > goroutines {
 		time.Sleep(time.Millisecond) // the clean-up of the last one is on its way; a leak hangs here until the test's end
 	}
 	left := int64(heap()) - int64(bytes)
-	t.Logf("%d bytes left by 1,000 forks", left)
+	t.Logf("%d bytes left by %d forks", left, forks)
 	require.Less(t, left, int64(1<<20))
 }

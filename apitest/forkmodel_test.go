@@ -18,6 +18,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/internal/effort"
 )
 
 // happening is one thing that happened to the widgets of a server.
@@ -179,7 +180,7 @@ func (m *twin) finish(t testing.TB, p page) {
 // TestForksAgainstAModel lets a family of servers write, read and fork at random. Lists, pages and
 // watches, now and in the past and across forks, must match a model.
 func TestForksAgainstAModel(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(effort.Of(12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 6))

@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/stretchr/testify/require"
@@ -313,6 +314,7 @@ func TestOnlyTheServersOwnGoroutinesAreReported(t *testing.T) {
 // TestAThousandServersLeaveNothing starts and stops a thousand servers, in and out of a bubble,
 // each with a request and an open watch.
 func TestAThousandServersLeaveNothing(t *testing.T) {
+	servers := effort.Of(500)
 	cycle := func(t *testing.T) {
 		s := &scope{}
 		srv := apitest.New(s, Widgets)
@@ -336,14 +338,14 @@ func TestAThousandServersLeaveNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run(t) // create everything that is created only once
 			goroutines, bytes := runtime.NumGoroutine(), heap()
-			for range 500 {
+			for range servers {
 				run(t)
 			}
 			for runtime.NumGoroutine() > goroutines {
 				time.Sleep(time.Millisecond) // the clean-up of the last one is on its way; a leak hangs here until the test's end
 			}
 			left := int64(heap()) - int64(bytes)
-			t.Logf("%d bytes left by 500 servers", left)
+			t.Logf("%d bytes left by %d servers", left, servers)
 			require.Less(t, left, int64(1<<20), "each server is half a MiB while it runs")
 		})
 	}
@@ -384,13 +386,14 @@ func TestNS_02_NamespacesEndInVirtualTime(t *testing.T) {
 }
 
 func TestADayOfManyIdleWatches(t *testing.T) {
+	watches := effort.Of(50)
 	synctest.Test(t, func(t *testing.T) {
 		srv := apitest.New(t, Widgets)
 		ctx, stop := context.WithCancel(t.Context())
 		var watchers sync.WaitGroup
 		var mu sync.Mutex
 		var seen []string
-		for i := range 50 {
+		for i := range watches {
 			watchers.Go(func() {
 				for e, err := range client.For(srv.Client(), Widgets).Watch(ctx, client.In("default")) {
 					if err != nil {
@@ -411,9 +414,9 @@ func TestADayOfManyIdleWatches(t *testing.T) {
 		stop()
 		watchers.Wait()
 		slices.Sort(seen)
-		require.Len(t, seen, 50)
+		require.Len(t, seen, watches)
 		require.Equal(t, "00 late", seen[0])
-		require.Equal(t, "49 late", seen[49])
+		require.Equal(t, fmt.Sprintf("%02d late", watches-1), seen[watches-1])
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 )
@@ -394,7 +395,7 @@ var sequences = flag.Int("sequences", 2000, "random sequences of writes that are
 // TestReference makes random writes by five managers with both implementations. After each write,
 // the object and its owners must be equal.
 func TestReference(t *testing.T) {
-	for seed := range uint64(*sequences) {
+	for seed := range uint64(effort.Of(*sequences)) {
 		playReference(t, seed)
 		if t.Failed() {
 			return

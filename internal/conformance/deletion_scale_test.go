@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -15,13 +16,13 @@ import (
 // One request deletes more than ten thousand objects while other clients delete and create some.
 func TestDEL_15_MoreThanTenThousandObjects(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		const n = 10_050
+		n := effort.Of(10_050)
 		engine, slates := s.api.Engine(), registry.Target{Resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "slates"}, Namespace: "default"}
 		var next atomic.Int64
 		var writers sync.WaitGroup
 		for range 64 { // concurrent writers share a sync
 			writers.Go(func() {
-				for i := next.Add(1); i <= n; i = next.Add(1) {
+				for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 					_, err := engine.Create(t.Context(), slates, fmt.Appendf(nil, `{"metadata":{"name":"s%05d"}}`, i), registry.WriteOptions{})
 					if err != nil {
 						t.Error(err)

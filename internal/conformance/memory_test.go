@@ -19,6 +19,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/cbor"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/protowire"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -378,7 +379,7 @@ func TestS1_MemoryOfBodies(t *testing.T) {
 			s := memoryServer(t)
 			r := rand.New(rand.NewPCG(*bodySeed, uint64(len(encoding))))
 			var worst []found
-			for range *bodies {
+			for range effort.Of(*bodies) {
 				f := s.spends(randomBody(r, encoding, *bodySize))
 				i, _ := slices.BinarySearchFunc(worst, f, func(a, b found) int { return cmp.Compare(b.allocated, a.allocated) })
 				worst = slices.Insert(worst, i, f)[:min(len(worst)+1, 12)]
@@ -499,9 +500,9 @@ func TestS1_LargePatches(t *testing.T) {
 
 // Objects with many members and a long text, which are taken: in CBOR, a dry run took 43 MiB.
 func TestS1_ManyMembersAndAText(t *testing.T) {
-	s := memoryServer(t)
+	s, parts := memoryServer(t), []int{4, 8, 16, 32}[:effort.Of(4)]
 	for _, value := range []string{"null", "[]", `""`, `{"a":0}`} {
-		for _, part := range []int{4, 8, 16, 32} {
+		for _, part := range parts {
 			var members strings.Builder
 			for i := 0; members.Len() < *bodySize/part; i++ {
 				fmt.Fprintf(&members, `,"f:%d":%s`, i, value)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -86,7 +87,7 @@ func TestLIFE_01_LIFE_02_KindsAreWhatTheProgramSays(t *testing.T) {
 // Full lists at once cost no memory in proportion to their number: each is sent from what is shared.
 func TestLIM_15_ManyFullLists(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
-		const objects, lists = 1000, 50
+		objects, lists := 1000, effort.Of(50)
 		text := strings.Repeat("x", 2<<10)
 		for i := range objects {
 			s.create(widgetPath, fmt.Sprintf(`{"metadata":{"name":"w%04d","annotations":{"text":%q}}}`, i, text))
@@ -110,7 +111,7 @@ func TestLIM_15_ManyFullLists(t *testing.T) {
 			require.Equal(t, whole.bytes, w.bytes)
 		}
 		runtime.ReadMemStats(&after)
-		require.Less(t, (after.TotalAlloc-before.TotalAlloc)/lists, uint64(whole.bytes/4), "bytes allocated for a list of %d bytes", whole.bytes)
+		require.Less(t, (after.TotalAlloc-before.TotalAlloc)/uint64(lists), uint64(whole.bytes/4), "bytes allocated for a list of %d bytes", whole.bytes)
 	})
 }
 

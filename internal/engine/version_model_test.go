@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/threeway/threewaytest"
@@ -175,10 +176,11 @@ func edited(ctx context.Context, e *engine.Engine, verb, version string, before,
 // survives, unless the item that it is in was removed.
 func TestVER_15_NothingIsLostThroughAVersion(t *testing.T) {
 	const perEngine = 200
-	for first := 0; first < *versionCases; first += perEngine {
+	cases := effort.Of(*versionCases)
+	for first := 0; first < cases; first += perEngine {
 		// A subtest, so that its engine goes before the next one comes.
 		t.Run(fmt.Sprintf("from %d", first), func(t *testing.T) {
-			editsLoseNothing(t, first, min(first+perEngine, *versionCases))
+			editsLoseNothing(t, first, min(first+perEngine, cases))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/forms"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -202,7 +203,7 @@ func TestAStoreOfOneProcessNeedsNoRecords(t *testing.T) {
 // process writes is read by every other one that is in touch with the store and says that it is ready.
 func TestNobodyWritesWhatOthersCannotRead(t *testing.T) {
 	programs := [][]string{{"v1"}, {"v1", "v2"}, {"v2", "v1"}, {"v2"}}
-	for seed := range uint64(12) {
+	for seed := range uint64(effort.Of(12)) {
 		bubble(t, func(t *testing.T, db *memory.DB) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			var all []*process

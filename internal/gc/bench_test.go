@@ -92,7 +92,7 @@ func BenchmarkCascade(b *testing.B) {
 				b.StopTimer()
 				db := memory.New()
 				w := newWorld(b, db, kind(b, "aaa"), kind(b, "bbb"), kind(b, "ccc"))
-				threeGenerations(w)
+				threeGenerations(w, 99)
 				settled(b, w)
 				b.StartTimer()
 				w.delete("aaas/x/root", policy)

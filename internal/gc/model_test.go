@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -337,7 +338,7 @@ func (p *player) compare(t *testing.T, seed uint64) {
 
 // After each random change of an ownership graph, including circles, the server matches the model.
 func TestGC_RandomOwnersAgainstAModel(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range uint64(effort.Of(80)) {
 		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, true)
 			for range 60 {
@@ -352,7 +353,7 @@ func TestGC_RandomOwnersAgainstAModel(t *testing.T) {
 
 // The same holds while kinds come and go.
 func TestRule23_RandomOwnersWhileKindsComeAndGo(t *testing.T) {
-	for seed := range uint64(80) {
+	for seed := range uint64(effort.Of(80)) {
 		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, false)
 			for range 80 {
@@ -371,7 +372,7 @@ func TestRule23_RandomOwnersWhileKindsComeAndGo(t *testing.T) {
 // remaining object has an owner or never had one, nothing waits, and no object was deleted without
 // reason.
 func TestGC_RandomOwnersWithoutAPause(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(effort.Of(40)) {
 		inBubble(t, func(t *testing.T, db storage.Backend) {
 			p := newPlayer(t, db, seed, true)
 			free := map[string]meta.UID{} // objects that have no owners and are never deleted

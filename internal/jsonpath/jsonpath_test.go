@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	kjson "github.com/kindwright/kindwright/internal/json"
+
+	"github.com/kindwright/kindwright/internal/effort"
 )
 
 // answers are what client-go says about paths; internal/interop records them.
@@ -134,9 +136,9 @@ func TestEvaluationsAreBounded(t *testing.T) {
 		_, err = p.Find(object)
 		require.ErrorIs(t, err, errTooMuch, text)
 	}
-	million := slices.Repeat([]any{map[string]any{"type": "Ready", "n": int64(1)}}, 1_000_000)
+	million := slices.Repeat([]any{map[string]any{"type": "Ready", "n": int64(1)}}, effort.Of(1_000_000))
 	for text, want := range map[string]int{
-		"[*].n": len(million), `[?(@.type=="Ready")].n`: len(million), "[-1].n": 1, "[::1000].n": 1000, "..n": len(million),
+		"[*].n": len(million), `[?(@.type=="Ready")].n`: len(million), "[-1].n": 1, "[::1000].n": effort.Of(1000), "..n": len(million),
 	} {
 		p, err := Parse(text)
 		require.NoError(t, err)

@@ -50,6 +50,7 @@ var house = [...][]room{
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
 		{path: "internal/random", std: true, tests: true, why: "properties checked against random input"},
 		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
+		{path: "internal/effort", std: true, tests: true, why: "how much of a long test runs under the race detector"},
 		{path: "internal/layers", std: true, tests: true, why: "this test"},
 	},
 	1: {

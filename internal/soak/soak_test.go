@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/effort"
 )
 
 var (
@@ -169,7 +171,7 @@ func defaultPlan(t *testing.T) plan {
 		p.seed = rand.Uint64()
 	}
 	if p.events == 0 {
-		p.events = defaultEvents
+		p.events = int64(effort.Of(400_000))
 		if testing.Short() {
 			p.events = min(p.events, 60_000)
 		}

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/engine"
 
 	"github.com/stretchr/testify/require"
@@ -111,7 +112,8 @@ func (c *crowd) record(stream *bufio.Reader, r *watchtest.Recording, n int) (las
 // what their sockets hold, lose their streams when the server can write no more, and catch up when
 // they return.
 func TestWATCH_31_StalledBesideLive(t *testing.T) {
-	const live, stalled, writes = 900, 100, 80
+	const writes = 80
+	live, stalled := effort.Of(900), effort.Of(100)
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t, live+stalled, 5*time.Minute)
 		sums, errs := make([]uint64, live), make([]error, live)

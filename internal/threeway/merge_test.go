@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/threeway"
 	"github.com/kindwright/kindwright/internal/threeway/threewaytest"
@@ -109,7 +110,7 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMergeLosesNothing(t *testing.T) {
-	for seed := range uint64(*cases) {
+	for seed := range uint64(effort.Of(*cases)) {
 		w := threewaytest.New(seed, func(name string) bool { return name == "u" || name == "v" })
 		object := w.Object(3)
 		before := w.Part(object)
@@ -121,7 +122,7 @@ func TestMergeLosesNothing(t *testing.T) {
 }
 
 func TestPairTakesTimeLinearInTheLists(t *testing.T) {
-	const n = 200_000 // quadratic time would not come to an end here
+	n := effort.Of(200_000) // quadratic time would not come to an end here
 	before, after, object := make([]any, n), make([]any, n), make([]any, n+1)
 	object[n] = map[string]any{"hidden": true}
 	for i := range n {
