@@ -76,12 +76,22 @@ func TestCanonical_GoTypesWriteThemselves(t *testing.T) {
 		Amount Quantity    `json:"amount"`
 		Ptr    *Quantity   `json:"ptr,omitempty"`
 		Port   IntOrString `json:"port"`
+		Long   LongOrText  `json:"long,omitzero"`
 	}
 	s, err := openapi.FromType(reflect.TypeFor[T]())
 	require.NoError(t, err)
 	got, errs := s.Canonical(tree(t, `{"amount":"5000m","ptr":7,"port":80.0}`))
 	require.Empty(t, errs)
 	require.Equal(t, `{"amount":"5","port":80,"ptr":"7"}`, encode(t, got))
+
+	got, errs = s.Canonical(tree(t, `{"amount":"5","port":"80","long":2147483648}`))
+	require.Empty(t, errs)
+	require.Equal(t, `{"amount":"5","long":2147483648,"port":"80"}`, encode(t, got))
+	for _, port := range []string{"2147483648", "-2147483649", "3e9"} {
+		_, errs = s.Canonical(tree(t, `{"amount":"5","port":`+port+`}`))
+		require.Len(t, errs, 1, port)
+		require.Contains(t, errs[0].String(), "does not fit in 32 bits", port)
+	}
 
 	_, errs = s.Canonical(tree(t, `{"amount":"x","ptr":true,"port":[]}`))
 	require.Equal(t, []string{

@@ -222,7 +222,7 @@ func (s *Schema) scalarForm(v any) (form any, problem string) {
 			return i, s.checkInteger(i)
 		}
 	case int64:
-		if s.Type == Integer {
+		if s.Type == Integer || s.IntOrString {
 			return v, s.checkInteger(n)
 		}
 	}
@@ -233,7 +233,7 @@ func (s *Schema) scalarForm(v any) (form any, problem string) {
 }
 
 func (s *Schema) checkInteger(i int64) (problem string) {
-	if s.Format == "int32" && (i < math.MinInt32 || i > math.MaxInt32) {
+	if (s.Format == "int32" || s.int32OrText) && (i < math.MinInt32 || i > math.MaxInt32) {
 		return "does not fit in 32 bits"
 	}
 	return ""

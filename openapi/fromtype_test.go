@@ -22,6 +22,7 @@ import (
 type (
 	Quantity    struct{ i int64 }
 	IntOrString struct{ text string }
+	LongOrText  struct{ any }
 	Extension   struct{ Raw []byte }
 	Anything    struct{ Raw []byte }
 )
@@ -34,6 +35,10 @@ func (IntOrString) OpenAPISchemaType() []string    { return []string{"string"} }
 func (IntOrString) OpenAPISchemaFormat() string    { return "int-or-string" }
 func (IntOrString) OpenAPIV3OneOfTypes() []string  { return []string{"integer", "string"} }
 func (i IntOrString) MarshalJSON() ([]byte, error) { return []byte(i.text), nil }
+func (LongOrText) OpenAPISchemaType() []string     { return []string{"integer", "string"} }
+func (LongOrText) OpenAPISchemaFormat() string     { return "" }
+func (l LongOrText) MarshalJSON() ([]byte, error)  { return json.Marshal(l.any) }
+func (l *LongOrText) UnmarshalJSON(d []byte) error { return json.Unmarshal(d, &l.any) }
 func (Extension) OpenAPISchemaType() []string      { return []string{"object"} }
 func (Extension) MarshalJSON() ([]byte, error)     { return []byte("{}"), nil }
 func (Anything) OpenAPISchemaType() []string       { return nil }

@@ -179,7 +179,7 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 	s := &Schema{Format: format}
 	switch {
 	case slices.Equal(types, []string{"integer", "string"}):
-		s.IntOrString, s.Format = true, ""
+		s.IntOrString, s.Format, s.int32OrText = true, "", !holds64Bits(t)
 	case slices.Equal(types, []string{"number", "string"}):
 		s.Type, s.OrNumber, s.codec = String, true, newCodec(t)
 	case len(types) != 1:
@@ -195,6 +195,12 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 		s.Type, s.codec = Type(types[0]), newCodec(t)
 	}
 	return s.mustReady(at)
+}
+
+// holds64Bits reports whether a type that is an integer or a string in JSON can hold any integer.
+// IntOrString of Kubernetes cannot. The methods do not tell, so it decodes one.
+func holds64Bits(t reflect.Type) bool {
+	return json.Unmarshal([]byte("9007199254740993"), reflect.New(t).Interface()) == nil
 }
 
 // isRaw recognises structs that hold an object of any kind in its encoded form, such as

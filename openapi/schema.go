@@ -147,6 +147,7 @@ type Schema struct {
 	ready *prepared // compiled by New; nil before
 
 	fromDocument bool // the schema comes from a document, see FromTree
+	int32OrText  bool // the Go type of an IntOrString holds 32 bits
 	ownMetadata  bool // an embedded object whose metadata the document does not describe
 	written      *written
 
