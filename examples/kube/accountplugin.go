@@ -49,8 +49,11 @@ func ServiceAccountPlugin() admission.Plugin {
 // addAccount gives a new pod what comes from its account. A kubelet would not recognize its own mirror pod
 // if something was added to it.
 func addAccount(ctx context.Context, r *admission.Request) (map[string]any, error) {
-	if r.Operation != admission.Create || isMirror(r.Object) {
+	if r.Operation != admission.Create {
 		return r.Object, nil
+	}
+	if isMirror(r.Object) {
+		return r.Object, checkMirror(r) // before what the kind says
 	}
 	name := cmp.Or(word(at(r.Object, "spec", "serviceAccountName")), defaultAccount)
 	account, err := accountOf(ctx, r, name)

@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -52,7 +53,7 @@ func apps(c *cluster) []registry.Definition {
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Rules: registry.Rules[appsv1.StatefulSet]{
-				Validate: checked(c.checkStatefulSet),
+				Validate: checked(c.checkStatefulSet), Name: meta.CheckDNSLabel,
 				ValidateUpdate: func(_ context.Context, obj, old *appsv1.StatefulSet, f *status.Fields) {
 					checkStatefulSetUpdate(obj, old, f)
 				},
@@ -82,6 +83,8 @@ func apps(c *cluster) []registry.Definition {
 			}, templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 		}, fill: fillDaemonSet},
 		kind[appsv1.ControllerRevision]{cluster: c, Kind: registry.Kind[appsv1.ControllerRevision]{
+			Rules: registry.Rules[appsv1.ControllerRevision]{Validate: checked(checkRevision), ValidateUpdate: updated(checkRevisionUpdate)},
+
 			Group: "apps", Version: "v1", Plural: "controllerrevisions", Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(
 				made("Controller", "Whose template it was.", controllerName, "metadata.ownerReferences"),

@@ -60,6 +60,15 @@ func isPortOrName(at status.Field, p intstr.IntOrString) {
 	}
 }
 
+// isSegment reports a text that cannot be part of a path.
+func isSegment(at status.Field, s string) {
+	if s == "" {
+		at.Required("")
+	} else if why := meta.CheckPathSegment(s); why != "" {
+		at.Invalid(s, why)
+	}
+}
+
 // portNames are the names that ports may have (RFC 6335).
 var portNames = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 
@@ -118,6 +127,11 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 			if len(e.Values) == 0 {
 				one.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
 			}
+			for j, v := range e.Values {
+				if why := meta.CheckLabelValue(v); why != "" {
+					one.Child("values").Index(j).Invalid(v, why)
+				}
+			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(e.Values) > 0 {
 				one.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
@@ -160,7 +174,9 @@ func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, e
 	}
 	checkSelector(at, s)
 	selector, err := metav1.LabelSelectorAsSelector(s)
-	if err == nil && !selector.Matches(labels.Set(of)) {
+	if err != nil {
+		at.Invalid(s, "invalid label selector")
+	} else if !selector.Matches(labels.Set(of)) {
 		spec.Child("template").Child("metadata").Child("labels").Invalid(of, "`selector` does not match template `labels`")
 	}
 }

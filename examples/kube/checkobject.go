@@ -4,15 +4,19 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kindwright/kindwright/internal/entries"
 	"github.com/kindwright/kindwright/meta"
@@ -88,9 +92,11 @@ func checkServiceType(s *corev1.Service, spec status.Field) {
 }
 
 func checkServicePorts(s *corev1.Service, at status.Field) {
-	names := unique{}
+	names, places := unique{}, unique{}
+	known := slices.Contains([]corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort}, s.Spec.Type)
 	for i, p := range s.Spec.Ports {
 		one := at.Index(i)
+		places.check(one, fmt.Sprintf("%s/%d", p.Protocol, p.Port))
 		switch {
 		case p.Name == "" && len(s.Spec.Ports) > 1:
 			one.Child("name").Required("")
@@ -101,7 +107,7 @@ func checkServicePorts(s *corev1.Service, at status.Field) {
 		isPort(one.Child("port"), p.Port)
 		oneOf(one.Child("protocol"), p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 		isPortOrName(one.Child("targetPort"), p.TargetPort)
-		if !reachedOnNodes(&s.Spec) && p.NodePort != 0 {
+		if !reachedOnNodes(&s.Spec) && p.NodePort != 0 && known {
 			one.Child("nodePort").Forbidden(fmt.Sprintf("may not be used when `type` is '%s'", s.Spec.Type))
 		}
 	}
@@ -156,16 +162,7 @@ func checkModes(modes []corev1.PersistentVolumeAccessMode, at status.Field) {
 }
 
 func checkClaim(p *corev1.PersistentVolumeClaim, f *status.Fields) {
-	spec := f.At("spec")
-	checkModes(p.Spec.AccessModes, spec.Child("accessModes"))
-	amount, has := p.Spec.Resources.Requests[corev1.ResourceStorage]
-	switch at := spec.Child("resources").Key("storage"); {
-	case !has:
-		at.Required("")
-	case amount.Sign() <= 0:
-		at.Invalid(amount.String(), "must be greater than zero")
-	}
-	checkSelector(spec.Child("selector"), p.Spec.Selector)
+	checkClaimSpec(&p.Spec, f.At("spec"))
 }
 
 func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
@@ -194,13 +191,28 @@ func checkQuota(q *corev1.ResourceQuota, f *status.Fields) {
 		}
 		if amount := q.Spec.Hard[name]; amount.Sign() < 0 {
 			at.Invalid(amount.String(), "must be greater than or equal to 0")
+		} else if isCount(name) && amount.MilliValue()%1000 != 0 {
+			at.Invalid(amount.String(), "must be an integer")
 		}
 	}
 }
 
+// isCount reports whether a quota counts objects.
+func isCount(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
+		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+		return true
+	}
+	return strings.HasPrefix(string(name), "count/")
+}
+
 func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
+	types := unique{}
 	for i, l := range r.Spec.Limits {
 		one := f.At("spec", "limits").Index(i)
+		types.check(one.Child("type"), string(l.Type))
+		checkLimitType(string(l.Type), one.Child("type"))
 		names := map[corev1.ResourceName]bool{}
 		for _, list := range []corev1.ResourceList{l.Max, l.Min, l.Default, l.DefaultRequest} {
 			for name := range list {
@@ -239,7 +251,33 @@ func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
 	}
 }
 
+// checkLimitType requires a type of ours, or one with a domain.
+func checkLimitType(name string, at status.Field) {
+	if why := meta.CheckQualifiedName(name); why != "" {
+		at.Invalid(name, why)
+		return
+	}
+	switch corev1.LimitType(name) {
+	case corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim:
+	default:
+		if !strings.Contains(name, "/") {
+			at.Invalid(name, "must be a standard limit type or fully qualified")
+		}
+	}
+}
+
+// checkAmountsOfNode checks what a node has.
+func checkAmountsOfNode(list corev1.ResourceList, at status.Field) {
+	for _, name := range sortedAmounts(list) {
+		if q := list[name]; q.Sign() < 0 {
+			at.Child(string(name)).Invalid(q.String(), "must be greater than or equal to 0")
+		}
+	}
+}
+
 func (c *cluster) checkNode(n *corev1.Node, f *status.Fields) {
+	checkAmountsOfNode(n.Status.Capacity, f.At("status", "capacity"))
+	checkAmountsOfNode(n.Status.Allocatable, f.At("status", "allocatable"))
 	for i, cidr := range n.Spec.PodCIDRs {
 		c.isCIDR(f.At("spec", "podCIDRs").Index(i), cidr)
 	}
@@ -247,6 +285,10 @@ func (c *cluster) checkNode(n *corev1.Node, f *status.Fields) {
 		one := f.At("metadata", "taints").Index(i)
 		if why := meta.CheckLabelKey(t.Key); why != "" {
 			one.Child("key").Invalid(t.Key, why)
+		}
+		if t.Effect == "" {
+			one.Child("effect").Required("")
+			continue
 		}
 		oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)
 	}
@@ -276,6 +318,10 @@ func (c *cluster) checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //noli
 }
 
 func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
+	if s.AddressType == "" {
+		f.At("addressType").Required("")
+		return
+	}
 	oneOf(f.At("addressType"), s.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
 	for i, e := range s.Endpoints {
 		if len(e.Addresses) == 0 {
@@ -306,6 +352,12 @@ func checkIngress(in *networkingv1.Ingress, f *status.Fields) {
 	if b := in.Spec.DefaultBackend; b != nil {
 		checkBackend(b, spec.Child("defaultBackend"))
 	}
+	if c := in.Spec.IngressClassName; c != nil {
+		if why := meta.CheckDNSSubdomain(*c); why != "" {
+			spec.Child("ingressClassName").Invalid(*c, why)
+		}
+	}
+	checkSecured(in.Spec.TLS, spec.Child("tls"))
 	for i, r := range in.Spec.Rules {
 		one := spec.Child("rules").Index(i)
 		if r.Host != "" {
@@ -316,10 +368,71 @@ func checkIngress(in *networkingv1.Ingress, f *status.Fields) {
 		if r.HTTP == nil {
 			continue
 		}
+		if len(r.HTTP.Paths) == 0 {
+			one.Child("http").Child("paths").Required("")
+		}
 		for j := range r.HTTP.Paths {
 			checkPath(&r.HTTP.Paths[j], one.Child("http").Child("paths").Index(j))
 		}
 	}
+}
+
+// checkSecured checks the hosts of certificates.
+func checkSecured(all []networkingv1.IngressTLS, at status.Field) {
+	for i, t := range all {
+		one := at.Index(i)
+		for j, host := range t.Hosts {
+			if why := meta.CheckDNSSubdomain(strings.TrimPrefix(host, "*.")); why != "" {
+				one.Child("hosts").Index(j).Invalid(host, why)
+			}
+		}
+		if t.SecretName != "" {
+			isSubdomain(one.Child("secretName"), t.SecretName)
+		}
+	}
+}
+
+// domainPaths are a domain and a path.
+var domainPaths = regexp.MustCompile(`^[^/]+/[A-Za-z0-9/\-._~%!$&'()*+,;=:]+$`)
+
+func checkIngressClass(c *networkingv1.IngressClass, f *status.Fields) {
+	controller := c.Spec.Controller
+	if len(controller) > 250 {
+		f.At("spec", "controller").TooLong(250)
+	}
+	domain, _, _ := strings.Cut(controller, "/")
+	switch {
+	case controller == "":
+		f.At("spec", "controller").Required("")
+	case meta.CheckDNSSubdomain(domain) != "" || !domainPaths.MatchString(controller):
+		f.At("spec", "controller").Invalid(controller, "must be a domain-prefixed path (such as \"acme.io/foo\")")
+	}
+	p, at := c.Spec.Parameters, f.At("spec", "parameters")
+	if p == nil {
+		return
+	}
+	if p.APIGroup != nil {
+		if why := meta.CheckDNSSubdomain(*p.APIGroup); why != "" {
+			at.Child("apiGroup").Invalid(*p.APIGroup, why)
+		}
+	}
+	isSegment(at.Child("kind"), p.Kind)
+	isSegment(at.Child("name"), p.Name)
+	if p.Scope == nil {
+		at.Child("scope").Required("")
+		return
+	}
+	oneOf(at.Child("scope"), *p.Scope, networkingv1.IngressClassParametersReferenceScopeCluster, networkingv1.IngressClassParametersReferenceScopeNamespace)
+	switch cluster := *p.Scope == networkingv1.IngressClassParametersReferenceScopeCluster; {
+	case cluster && p.Namespace != nil:
+		at.Child("namespace").Forbidden("`parameters.scope` is set to 'Cluster'")
+	case *p.Scope == networkingv1.IngressClassParametersReferenceScopeNamespace && p.Namespace == nil:
+		at.Child("namespace").Required("`parameters.scope` is set to 'Namespace'")
+	}
+}
+
+func checkIngressClassUpdate(c, old *networkingv1.IngressClass, f *status.Fields) {
+	same(f.At("spec", "controller"), c.Spec.Controller == old.Spec.Controller, c.Spec.Controller)
 }
 
 func checkPath(p *networkingv1.HTTPIngressPath, at status.Field) {
@@ -332,6 +445,18 @@ func checkPath(p *networkingv1.HTTPIngressPath, at status.Field) {
 	if *p.PathType != networkingv1.PathTypeImplementationSpecific && !strings.HasPrefix(p.Path, "/") {
 		at.Child("path").Invalid(p.Path, "must be an absolute path")
 	}
+	if *p.PathType != networkingv1.PathTypeImplementationSpecific {
+		for _, part := range []string{"//", "/./", "/../", "%2f", "%2F"} {
+			if strings.Contains(p.Path, part) {
+				at.Child("path").Invalid(p.Path, "must not contain '"+part+"'")
+			}
+		}
+		for _, end := range []string{"/..", "/."} {
+			if strings.HasSuffix(p.Path, end) {
+				at.Child("path").Invalid(p.Path, "cannot end with '"+end+"'")
+			}
+		}
+	}
 	checkBackend(&p.Backend, at.Child("backend"))
 }
 
@@ -340,17 +465,21 @@ func checkBackend(b *networkingv1.IngressBackend, at status.Field) {
 	case s != nil && b.Resource != nil:
 		at.Invalid("", "cannot set both resource and service backends")
 	case s != nil:
-		isSubdomain(at.Child("service").Child("name"), s.Name)
+		isLabel(at.Child("service").Child("name"), s.Name)
 		switch port := at.Child("service").Child("port"); {
 		case s.Port.Name != "" && s.Port.Number != 0:
 			port.Invalid(s.Port, "cannot set both port name & port number")
 		case s.Port.Name == "" && s.Port.Number == 0:
-			port.Required("port name or number is required")
+			at.Required("port name or number is required") // as kube-apiserver names it
 		case s.Port.Number != 0:
 			isPort(port.Child("number"), s.Port.Number)
+		default:
+			if why := portName(s.Port.Name); why != "" {
+				port.Child("name").Invalid(s.Port.Name, why)
+			}
 		}
 	case b.Resource == nil:
-		at.Required("resource or service backend is required")
+		at.Invalid("", "resource or service backend is required")
 	}
 }
 
@@ -377,8 +506,14 @@ func (c *cluster) checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []net
 		case p.IPBlock != nil && (p.PodSelector != nil || p.NamespaceSelector != nil):
 			one.Forbidden("may not specify both ipBlock and another peer")
 		case p.IPBlock != nil:
-			c.isCIDR(one.Child("ipBlock").Child("cidr"), p.IPBlock.CIDR)
+			if cidr := one.Child("ipBlock").Child("cidr"); p.IPBlock.CIDR == "" {
+				cidr.Required("")
+			} else {
+				c.isCIDR(cidr, p.IPBlock.CIDR)
+			}
 		}
+		checkSelector(one.Child("podSelector"), p.PodSelector)
+		checkSelector(one.Child("namespaceSelector"), p.NamespaceSelector)
 	}
 	for i, p := range ports {
 		one := at.Child("ports").Index(i)
@@ -388,6 +523,26 @@ func (c *cluster) checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []net
 		if p.Port != nil {
 			isPortOrName(one.Child("port"), *p.Port)
 		}
+		checkPortRange(p, one)
+	}
+}
+
+// checkPortRange checks the last of several ports.
+func checkPortRange(p networkingv1.NetworkPolicyPort, at status.Field) {
+	if p.EndPort == nil {
+		return
+	}
+	end := at.Child("endPort")
+	switch {
+	case p.Port == nil:
+		end.Invalid(*p.EndPort, "may not be specified when `port` is not specified")
+	case p.Port.Type != intstr.Int:
+		end.Invalid(*p.EndPort, "may not be specified when `port` is non-numeric")
+	default:
+		if *p.EndPort < p.Port.IntVal {
+			end.Invalid(p.Port.IntVal, "must be greater than or equal to `port`")
+		}
+		isPort(end, *p.EndPort)
 	}
 }
 
@@ -417,6 +572,28 @@ func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
 	}
 }
 
+func checkClusterRole(r *rbacv1.ClusterRole, f *status.Fields) {
+	checkRules(r.Rules, f, true)
+	checkAggregation(r.AggregationRule, f)
+}
+
+// checkAggregation requires selectors that select.
+func checkAggregation(a *rbacv1.AggregationRule, f *status.Fields) {
+	if a == nil {
+		return
+	}
+	at := f.At("aggregationRule", "clusterRoleSelectors")
+	if len(a.ClusterRoleSelectors) == 0 {
+		at.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
+	}
+	for i := range a.ClusterRoleSelectors {
+		checkSelector(at.Index(i), &a.ClusterRoleSelectors[i])
+		if _, err := metav1.LabelSelectorAsSelector(&a.ClusterRoleSelectors[i]); err != nil {
+			at.Index(i).Invalid(nil, "invalid label selector.")
+		}
+	}
+}
+
 // checkBinding reports invalid subjects and role references of a binding.
 func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Fields, everywhere bool) {
 	if ref.APIGroup != rbacv1.GroupName {
@@ -427,9 +604,7 @@ func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Field
 		kinds = append(kinds, "Role")
 	}
 	oneOf(f.At("roleRef", "kind"), ref.Kind, kinds...)
-	if ref.Name == "" {
-		f.At("roleRef", "name").Required("")
-	}
+	isSegment(f.At("roleRef", "name"), ref.Name)
 	for i, s := range subjects {
 		one := f.At("subjects").Index(i)
 		if s.Name == "" {
@@ -437,6 +612,9 @@ func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Field
 		}
 		switch s.Kind {
 		case rbacv1.ServiceAccountKind:
+			if why := meta.CheckDNSSubdomain(s.Name); s.Name != "" && why != "" {
+				one.Child("name").Invalid(s.Name, why)
+			}
 			if s.Namespace == "" && everywhere {
 				one.Child("namespace").Required("")
 			}
@@ -458,6 +636,25 @@ func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
 	if ref != old {
 		f.At("roleRef").Invalid(ref, "cannot change roleRef")
 	}
+}
+
+func checkRuntimeClass(c *nodev1.RuntimeClass, f *status.Fields) {
+	isLabel(f.At("handler"), c.Handler)
+	if c.Overhead != nil {
+		for _, name := range sortedAmounts(c.Overhead.PodFixed) {
+			if q := c.Overhead.PodFixed[name]; q.Sign() < 0 {
+				f.At("overhead", "podFixed").Key(string(name)).Invalid(q.String(), "must be greater than or equal to 0")
+			}
+		}
+	}
+	if s := c.Scheduling; s != nil {
+		checkLabels(f.At("scheduling", "nodeSelector"), s.NodeSelector)
+		checkTolerations(s.Tolerations, f.At("scheduling", "tolerations"))
+	}
+}
+
+func checkRuntimeClassUpdate(c, old *nodev1.RuntimeClass, f *status.Fields) {
+	same(f.At("handler"), c.Handler == old.Handler, c.Handler)
 }
 
 func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {

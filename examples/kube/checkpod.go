@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"path"
 	"reflect"
 	"regexp"
@@ -17,6 +18,7 @@ import (
 // checkPod reports errors in a pod.
 func (c *cluster) checkPod(p *corev1.Pod, f *status.Fields) {
 	c.checkPodSpec(&p.Spec, f.At("spec"))
+	checkPodVolumes(p, f.At("spec", "volumes"))
 	if p.Spec.NodeName != "" && len(p.Spec.SchedulingGates) > 0 {
 		f.At("spec", "nodeName").Forbidden("cannot be set until all schedulingGates have been cleared")
 	}
@@ -32,7 +34,7 @@ func checkNewPod(p *corev1.Pod, f *status.Fields) {
 
 // checkTemplate reports errors in a pod template.
 func (c *cluster) checkTemplate(t *corev1.PodTemplateSpec, at status.Field) {
-	checkLabels(at.Child("metadata").Child("labels"), t.Labels)
+	checkLabels(at.Child("labels"), t.Labels) // kube-apiserver names no metadata
 	c.checkPodSpec(&t.Spec, at.Child("spec"))
 	if len(t.Spec.EphemeralContainers) > 0 {
 		at.Child("spec").Child("ephemeralContainers").Forbidden("ephemeral containers not allowed in pod template")
@@ -51,6 +53,7 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 		names.check(one.Child("name"), s.Containers[i].Name)
 		checkContainer(&s.Containers[i], one, volumes)
 	}
+	checkHostPorts(s.Containers, at.Child("containers"))
 	for i := range s.InitContainers {
 		one, init := at.Child("initContainers").Index(i), &s.InitContainers[i]
 		names.check(one.Child("name"), init.Name)
@@ -87,13 +90,9 @@ func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field) {
 	}
 	checkLabels(at.Child("nodeSelector"), s.NodeSelector)
 	checkTolerations(s.Tolerations, at.Child("tolerations"))
-	gates := map[string]bool{}
-	for i, g := range s.SchedulingGates {
-		if gates[g.Name] {
-			at.Child("schedulingGates").Index(i).Duplicate(g.Name)
-		}
-		gates[g.Name] = true
-	}
+	checkGates(s.SchedulingGates, at.Child("schedulingGates"))
+	checkSpread(s.TopologySpreadConstraints, at.Child("topologySpreadConstraints"))
+	checkAffinity(s.Affinity, at.Child("affinity"))
 	for i, h := range s.HostAliases {
 		c.isIP(at.Child("hostAliases").Index(i).Child("ip"), h.IP)
 	}
@@ -129,27 +128,6 @@ func checkHostPath(p *corev1.HostPathVolumeSource, at status.Field) {
 	}
 }
 
-// checkVolumes checks the volumes and returns their names.
-func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
-	names := unique{}
-	for i := range volumes {
-		v, one := &volumes[i], at.Index(i)
-		isLabel(one.Child("name"), v.Name)
-		names.check(one.Child("name"), v.Name)
-		atMostOne(reflect.ValueOf(v.VolumeSource), one)
-		checkHostPath(v.HostPath, one.Child("hostPath"))
-		switch {
-		case v.Secret != nil && v.Secret.SecretName == "":
-			one.Child("secret").Child("secretName").Required("")
-		case v.ConfigMap != nil && v.ConfigMap.Name == "":
-			one.Child("configMap").Child("name").Required("")
-		case v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == "":
-			one.Child("persistentVolumeClaim").Child("claimName").Required("")
-		}
-	}
-	return names
-}
-
 // atMostOne reports all sources of a volume but one. That one is the empty directory if it is among
 // them. It returns the number of sources.
 func atMostOne(sources reflect.Value, at status.Field) int {
@@ -176,12 +154,20 @@ func checkContainer(k *corev1.Container, at status.Field, volumes map[string]boo
 		at.Child("image").Required("")
 	}
 	oneOf(at.Child("imagePullPolicy"), k.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	if p := k.RestartPolicy; p != nil {
+		oneOf(at.Child("restartPolicy"), *p, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever,
+			corev1.ContainerRestartPolicyOnFailure)
+	}
 	oneOf(at.Child("terminationMessagePolicy"), k.TerminationMessagePolicy, corev1.TerminationMessageReadFile,
 		corev1.TerminationMessageFallbackToLogsOnError)
 	checkPorts(k.Ports, at.Child("ports"))
 	checkEnv(k.Env, at.Child("env"))
 	checkMounts(k.VolumeMounts, at.Child("volumeMounts"), volumes)
 	checkResources(&k.Resources, at.Child("resources"))
+	if l := k.Lifecycle; l != nil {
+		checkLifecycle(l.PostStart, at.Child("lifecycle").Child("postStart"))
+		checkLifecycle(l.PreStop, at.Child("lifecycle").Child("preStop"))
+	}
 	checkProbe(k.LivenessProbe, at.Child("livenessProbe"))
 	checkProbe(k.ReadinessProbe, at.Child("readinessProbe"))
 	checkProbe(k.StartupProbe, at.Child("startupProbe"))
@@ -203,23 +189,20 @@ func checkPorts(ports []corev1.ContainerPort, at status.Field) {
 		} else {
 			isPort(one.Child("containerPort"), p.ContainerPort)
 		}
-		if p.HostPort != 0 && p.HostPort != p.ContainerPort {
+		if p.HostPort != 0 {
 			isPort(one.Child("hostPort"), p.HostPort)
 		}
 		oneOf(one.Child("protocol"), p.Protocol, corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP)
 	}
 }
 
-// fieldPaths are the fields of a pod that a variable can refer to.
-var fieldPaths = regexp.MustCompile(`^(metadata\.(name|namespace|uid|(labels|annotations)\['[^']+'\])|spec\.(nodeName|serviceAccountName)|status\.(hostIP|hostIPs|podIP|podIPs))$`)
-
 func checkEnv(env []corev1.EnvVar, at status.Field) {
 	for i, e := range env {
 		one := at.Index(i)
 		if e.Name == "" {
 			one.Child("name").Required("")
-		} else if strings.ContainsAny(e.Name, "=\x00") {
-			one.Child("name").Invalid(e.Name, "must not contain '='")
+		} else if !isVariable(e.Name) {
+			one.Child("name").Invalid(e.Name, "a valid environment variable name must consist only of printable ASCII characters other than '='")
 		}
 		if e.ValueFrom == nil {
 			continue
@@ -230,12 +213,13 @@ func checkEnv(env []corev1.EnvVar, at status.Field) {
 			continue
 		}
 		switch v := e.ValueFrom; {
-		case v.FieldRef != nil && !fieldPaths.MatchString(v.FieldRef.FieldPath):
-			from.Child("fieldRef").Child("fieldPath").Invalid(v.FieldRef.FieldPath, "is not a pod field that a variable can hold")
-		case v.SecretKeyRef != nil && v.SecretKeyRef.Key == "":
-			from.Child("secretKeyRef").Child("key").Required("")
-		case v.ConfigMapKeyRef != nil && v.ConfigMapKeyRef.Key == "":
-			from.Child("configMapKeyRef").Child("key").Required("")
+		case v.FieldRef != nil:
+			checkFieldPath(v.FieldRef.FieldPath, from.Child("fieldRef").Child("fieldPath"), "metadata.name", "metadata.namespace",
+				"metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs")
+		case v.SecretKeyRef != nil:
+			checkKeyRef(v.SecretKeyRef.Name, v.SecretKeyRef.Key, from.Child("secretKeyRef"))
+		case v.ConfigMapKeyRef != nil:
+			checkKeyRef(v.ConfigMapKeyRef.Name, v.ConfigMapKeyRef.Key, from.Child("configMapKeyRef"))
 		case *v == (corev1.EnvVarSource{}):
 			from.Invalid("", "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`")
 		}
@@ -246,10 +230,10 @@ func checkMounts(mounts []corev1.VolumeMount, at status.Field, volumes map[strin
 	paths := map[string]bool{}
 	for i, m := range mounts {
 		one := at.Index(i)
-		switch {
-		case m.Name == "":
+		if m.Name == "" {
 			one.Child("name").Required("")
-		case !volumes[m.Name]:
+		}
+		if !volumes[m.Name] {
 			one.Child("name").NotFound(m.Name)
 		}
 		switch {
@@ -306,26 +290,81 @@ func checkProbe(p *corev1.Probe, at status.Field) {
 	if p == nil {
 		return
 	}
-	switch {
-	case p.Exec != nil:
-		if len(p.Exec.Command) == 0 {
-			at.Child("exec").Child("command").Required("")
-		}
-	case p.HTTPGet != nil:
-		isPortOrName(at.Child("httpGet").Child("port"), p.HTTPGet.Port)
-		oneOf(at.Child("httpGet").Child("scheme"), p.HTTPGet.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
-	case p.TCPSocket != nil:
-		isPortOrName(at.Child("tcpSocket").Child("port"), p.TCPSocket.Port)
-	case p.GRPC != nil:
-		isPort(at.Child("grpc").Child("port"), p.GRPC.Port)
-	default:
-		at.Required("must specify a handler type")
-	}
+	checkHandler(at, p.Exec, p.HTTPGet, p.TCPSocket, p.GRPC, nil)
 	notNegative(at.Child("initialDelaySeconds"), &p.InitialDelaySeconds)
 	notNegative(at.Child("timeoutSeconds"), &p.TimeoutSeconds)
 	notNegative(at.Child("periodSeconds"), &p.PeriodSeconds)
 	notNegative(at.Child("successThreshold"), &p.SuccessThreshold)
 	notNegative(at.Child("failureThreshold"), &p.FailureThreshold)
+}
+
+// checkLifecycle checks what a container does when it starts or stops.
+func checkLifecycle(h *corev1.LifecycleHandler, at status.Field) {
+	if h != nil {
+		checkHandler(at, h.Exec, h.HTTPGet, h.TCPSocket, nil, h.Sleep)
+	}
+}
+
+// checkHandler requires one way to ask a container.
+func checkHandler(at status.Field, e *corev1.ExecAction, h *corev1.HTTPGetAction, t *corev1.TCPSocketAction, g *corev1.GRPCAction, s *corev1.SleepAction) {
+	ways := 0
+	way := func(name string, has bool, check func(status.Field)) {
+		if !has {
+			return
+		}
+		if ways++; ways > 1 {
+			at.Child(name).Forbidden("may not specify more than 1 handler type")
+			return
+		}
+		check(at.Child(name))
+	}
+	way("exec", e != nil, func(at status.Field) {
+		if len(e.Command) == 0 {
+			at.Child("command").Required("")
+		}
+	})
+	way("httpGet", h != nil, func(at status.Field) {
+		if h.Path == "" {
+			at.Child("path").Required("")
+		}
+		isPortOrName(at.Child("port"), h.Port)
+		oneOf(at.Child("scheme"), h.Scheme, corev1.URISchemeHTTP, corev1.URISchemeHTTPS)
+		for _, header := range h.HTTPHeaders {
+			if !headerNames.MatchString(header.Name) {
+				at.Child("httpHeaders").Invalid(header.Name, "a valid HTTP header must consist of alphanumeric characters or '-'")
+			}
+		}
+	})
+	way("tcpSocket", t != nil, func(at status.Field) { isPortOrName(at.Child("port"), t.Port) })
+	way("grpc", g != nil, func(at status.Field) { isPort(at.Child("port"), g.Port) })
+	way("sleep", s != nil, func(at status.Field) {
+		if s.Seconds < 0 {
+			at.Child("seconds").Invalid(s.Seconds, "must be non-negative and less than terminationGracePeriodSeconds")
+		}
+	})
+	if ways == 0 {
+		at.Required("must specify a handler type")
+	}
+}
+
+// headerNames are the names of headers that probes may send.
+var headerNames = regexp.MustCompile(`^[-A-Za-z0-9]+$`)
+
+// isVariable reports whether a name can be that of an environment variable.
+func isVariable(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' || r == '=' })
+}
+
+// checkHostPorts requires that containers of a pod share no port of their node.
+func checkHostPorts(containers []corev1.Container, at status.Field) {
+	ports := unique{}
+	for i := range containers {
+		for j, p := range containers[i].Ports {
+			if p.HostPort != 0 {
+				ports.check(at.Index(i).Child("ports").Index(j).Child("hostPort"), fmt.Sprintf("%s/%s/%d", p.Protocol, p.HostIP, p.HostPort))
+			}
+		}
+	}
 }
 
 func checkTolerations(all []corev1.Toleration, at status.Field) {

@@ -1,17 +1,18 @@
 package kube
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kindwright/kindwright/status"
 )
@@ -39,8 +40,8 @@ func (c *cluster) checkReplicationController(rc *corev1.ReplicationController, f
 		spec.Child("template").Required("")
 		return
 	}
-	if len(rc.Spec.Selector) > 0 {
-		matches(spec, &metav1.LabelSelector{MatchLabels: rc.Spec.Selector}, t.Labels, true)
+	if !labels.SelectorFromSet(rc.Spec.Selector).Matches(labels.Set(t.Labels)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(t.Labels, "`selector` does not match template `labels`")
 	}
 	c.checkTemplate(t, spec.Child("template"))
 	alwaysRestarted(&t.Spec, spec.Child("template").Child("spec"))
@@ -101,6 +102,16 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("replicas"), s.Spec.Replicas)
 	notNegative(spec.Child("minReadySeconds"), &s.Spec.MinReadySeconds)
+	if s.Spec.ServiceName != "" {
+		isLabel(spec.Child("serviceName"), s.Spec.ServiceName)
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		checkClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, spec.Child("volumeClaimTemplates").Index(i).Child("spec"))
+	}
+	if o := s.Spec.Ordinals; o != nil {
+		notNegative(spec.Child("ordinals").Child("start"), &o.Start)
+	}
+	notNegative(spec.Child("revisionHistoryLimit"), s.Spec.RevisionHistoryLimit)
 	switch s.Spec.PodManagementPolicy {
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	default:
@@ -114,6 +125,11 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 				"only allowed for updateStrategy 'RollingUpdate'")
 		}
 	case appsv1.RollingUpdateStatefulSetStrategyType:
+		if r := s.Spec.UpdateStrategy.RollingUpdate; r != nil {
+			at := spec.Child("updateStrategy").Child("rollingUpdate")
+			notNegative(at.Child("partition"), r.Partition)
+			percentOrCount(at.Child("maxUnavailable"), r.MaxUnavailable)
+		}
 	default:
 		spec.Child("updateStrategy").Invalid(s.Spec.UpdateStrategy, "must be 'RollingUpdate' or 'OnDelete'")
 	}
@@ -147,6 +163,17 @@ func checkStatefulSetUpdate(s, old *appsv1.StatefulSet, f *status.Fields) {
 	}
 }
 
+func checkRevision(r *appsv1.ControllerRevision, f *status.Fields) {
+	if r.Data.Raw == nil && r.Data.Object == nil {
+		f.At("data").Required("data is mandatory")
+	}
+	notNegative(f.At("revision"), &r.Revision)
+}
+
+func checkRevisionUpdate(r, old *appsv1.ControllerRevision, f *status.Fields) {
+	same(f.At("data"), bytes.Equal(r.Data.Raw, old.Data.Raw), r.Data)
+}
+
 func (c *cluster) checkDaemonSet(d *appsv1.DaemonSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("minReadySeconds"), &d.Spec.MinReadySeconds)
@@ -162,9 +189,21 @@ func (c *cluster) checkDaemonSet(d *appsv1.DaemonSet, f *status.Fields) {
 		percentOrCount(update.Child("rollingUpdate").Child("maxUnavailable"), r.MaxUnavailable)
 		percentOrCount(update.Child("rollingUpdate").Child("maxSurge"), r.MaxSurge)
 	}
-	matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true)
+	checkDaemonSelector(d, spec)
 	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
 	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+// checkDaemonSelector is matches as kube-apiserver has it for daemon sets, which a selector that nobody can read only makes
+// invalid once, and none not at all.
+func checkDaemonSelector(d *appsv1.DaemonSet, spec status.Field) {
+	checkSelector(spec.Child("selector"), d.Spec.Selector)
+	if selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector); err == nil && !selector.Matches(labels.Set(d.Spec.Template.Labels)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(d.Spec.Template.Labels, "`selector` does not match template `labels`")
+	}
+	if s := d.Spec.Selector; s != nil && len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		spec.Child("selector").Invalid(s, "empty selector is invalid for daemonset")
+	}
 }
 
 func checkDaemonSetUpdate(d, old *appsv1.DaemonSet, f *status.Fields) {
@@ -177,6 +216,7 @@ func (c *cluster) checkJob(j *batchv1.Job, f *status.Fields) {
 	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && j.Spec.Completions == nil {
 		spec.Child("completions").Required("when completion mode is Indexed")
 	}
+	checkIndexed(j, f)
 	if j.Spec.Selector == nil {
 		spec.Child("selector").Required("")
 	} else {
@@ -194,6 +234,9 @@ func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
 	if s.CompletionMode != nil {
 		oneOf(spec.Child("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
 	}
+	notNegative(spec.Child("backoffLimitPerIndex"), s.BackoffLimitPerIndex)
+	notNegative(spec.Child("maxFailedIndexes"), s.MaxFailedIndexes)
+	checkFailurePolicy(s, spec)
 	at := spec.Child("template")
 	c.checkTemplate(&s.Template, at)
 	if s.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways {
@@ -284,29 +327,6 @@ func scheduleField(part string, low, high int) bool {
 		}
 	}
 	return strings.Count(part, "-") < 2
-}
-
-func checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
-	spec := f.At("spec")
-	if m := a.Spec.MinReplicas; m != nil && *m < 1 {
-		spec.Child("minReplicas").Invalid(*m, "must be greater than or equal to 1")
-	}
-	if a.Spec.MaxReplicas < 1 {
-		spec.Child("maxReplicas").Required("must be greater than 0")
-	}
-	if m := a.Spec.MinReplicas; m != nil && a.Spec.MaxReplicas < *m {
-		spec.Child("maxReplicas").Invalid(a.Spec.MaxReplicas, "must be greater than or equal to `minReplicas`")
-	}
-	target := spec.Child("scaleTargetRef")
-	if a.Spec.ScaleTargetRef.Kind == "" {
-		target.Child("kind").Required("")
-	}
-	if a.Spec.ScaleTargetRef.Name == "" {
-		target.Child("name").Required("")
-	}
-	if a.Spec.ScaleTargetRef.APIVersion == "" {
-		target.Child("apiVersion").Invalid("", "must specify the version")
-	}
 }
 
 func checkBudget(b *policyv1.PodDisruptionBudget, f *status.Fields) {

@@ -213,6 +213,8 @@ func scheduling(c *cluster) []registry.Definition {
 			), text("PreemptionPolicy", "preemptionPolicy", "Whether others have to go for it."))},
 		}, fill: fillPriorityClass},
 		kind[nodev1.RuntimeClass]{cluster: c, Kind: registry.Kind[nodev1.RuntimeClass]{
+			Rules: registry.Rules[nodev1.RuntimeClass]{Validate: checked(checkRuntimeClass), ValidateUpdate: updated(checkRuntimeClassUpdate)},
+
 			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 			Table:  registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
@@ -226,6 +228,7 @@ func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
 		kind[flowcontrolv1.FlowSchema]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.FlowSchema]{
+			Rules: registry.Rules[flowcontrolv1.FlowSchema]{Validate: checked(checkFlowSchema)},
 			Group: group, Version: "v1", Plural: "flowschemas", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: []openapi.Column{
 				named(),
@@ -240,6 +243,7 @@ func flowcontrol(c *cluster) []registry.Definition {
 			}},
 		}, fill: fillFlowSchema},
 		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
+			Rules: registry.Rules[flowcontrolv1.PriorityLevelConfiguration]{Validate: checked(checkPriorityLevel)},
 			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),
@@ -274,14 +278,14 @@ func devices(c *cluster) []registry.Definition {
 			},
 		},
 		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
-			Rules: registry.Rules[resourcev1.ResourceClaim]{ValidateUpdate: updated(checkDeviceClaimUpdate)},
+			Rules: registry.Rules[resourcev1.ResourceClaim]{Validate: checked(checkDeviceClaim), ValidateUpdate: updated(checkDeviceClaimUpdate)},
 
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
 				"metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
 		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
 		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
-			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{ValidateUpdate: updated(checkDeviceTemplateUpdate)},
+			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{Validate: checked(checkDeviceTemplate), ValidateUpdate: updated(checkDeviceTemplateUpdate)},
 
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(),
 			Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},

@@ -1,6 +1,9 @@
 package kube
 
 import (
+	"regexp"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -95,6 +98,9 @@ func fillContainer(c *corev1.Container) {
 // newest reports whether an image has no tag and no digest, or the tag latest. Such an image is
 // pulled every time.
 func newest(image string) bool {
+	if !namesImage(image) {
+		return false
+	}
 	for i := len(image) - 1; i >= 0; i-- {
 		switch image[i] {
 		case '@':
@@ -106,6 +112,23 @@ func newest(image string) bool {
 		}
 	}
 	return true
+}
+
+// images are references to images: a registry, a path, a tag and a digest.
+var images = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9])(?:\.(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-zA-Z0-9]))*(?::[0-9]+)?/)?` +
+	`[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*` +
+	`(?::\w[\w.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[[:xdigit:]]{32,})?$`)
+
+// namesImage reports whether a text is a reference to an image, which kube-apiserver does not require.
+func namesImage(text string) bool {
+	name, _, _ := strings.Cut(text, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		name = name[:i]
+	}
+	if !strings.Contains(name, "/") {
+		name = "docker.io/library/" + name
+	}
+	return len(name) <= 255 && images.MatchString(text)
 }
 
 // fillRequests sets missing requests to the limits.

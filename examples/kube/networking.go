@@ -33,6 +33,7 @@ func networking(c *cluster) []registry.Definition {
 			)},
 		}},
 		kind[networkingv1.IngressClass]{cluster: c, Kind: registry.Kind[networkingv1.IngressClass]{
+			Rules: registry.Rules[networkingv1.IngressClass]{Validate: checked(checkIngressClass), ValidateUpdate: updated(checkIngressClassUpdate)},
 			Group: group, Version: "v1", Plural: "ingressclasses", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: append([]openapi.Column{defaultedName("ingressclass.kubernetes.io/is-default-class")},
 				text("Controller", "spec.controller", "Who serves it."),

@@ -44,6 +44,9 @@ func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVo
 		return nil
 	}
 	p.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+	if !canBeCopied(p.Spec.DataSource) { // kube-apiserver drops it without a word
+		p.Spec.DataSource, p.Spec.DataSourceRef = nil, nil
+	}
 	if _, said := p.Annotations[corev1.BetaStorageClassAnnotation]; said || p.Spec.StorageClassName != nil || c.without("DefaultStorageClass") {
 		return nil
 	}
@@ -60,6 +63,18 @@ func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVo
 		p.Spec.StorageClassName = &newest.Name
 	}
 	return nil
+}
+
+// canBeCopied reports whether volumes are filled from such an object, or from none.
+func canBeCopied(d *corev1.TypedLocalObjectReference) bool {
+	if d == nil {
+		return true
+	}
+	group := ""
+	if d.APIGroup != nil {
+		group = *d.APIGroup
+	}
+	return group == "" && d.Kind == "PersistentVolumeClaim" || group == "snapshot.storage.k8s.io" && d.Kind == "VolumeSnapshot"
 }
 
 func (c *cluster) completeAttributes(_ context.Context, v, old *storagev1.VolumeAttributesClass) error {

@@ -22,7 +22,7 @@ import (
 func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
-			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget)},
+			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget), Name: meta.CheckPathSegment},
 
 			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Names: registry.Names{ShortNames: []string{"pdb"}},
 			Table: registry.Table{Columns: columns(
@@ -79,7 +79,7 @@ func rbacKinds(c *cluster) []registry.Definition {
 			Group: group, Version: "v1", Plural: "roles", Writes: still, Table: registry.Table{Columns: created},
 		}},
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{
-			Rules: registry.Rules[rbacv1.ClusterRole]{Validate: checked(func(r *rbacv1.ClusterRole, f *status.Fields) { checkRules(r.Rules, f, true) }), Name: meta.CheckPathSegment},
+			Rules: registry.Rules[rbacv1.ClusterRole]{Validate: checked(checkClusterRole), Name: meta.CheckPathSegment},
 
 			Group: group, Version: "v1", Plural: "clusterroles", Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: created},

@@ -37,6 +37,8 @@ func storageClasses(c *cluster) []registry.Definition {
 			}},
 		}, fill: fillStorageClass},
 		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
+			Rules: registry.Rules[storagev1.VolumeAttachment]{Validate: checked(checkAttachment), ValidateUpdate: updated(checkAttachmentUpdate)},
+
 			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(
 				openapi.Column{
@@ -73,16 +75,20 @@ func storageClasses(c *cluster) []registry.Definition {
 			)},
 		}, fill: fillDriver},
 		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
+			Rules:  registry.Rules[storagev1.CSINode]{Validate: checked(checkDriverNode)},
 			Status: registry.Status{None: true}, // kube-apiserver 1.36 has none yet
 			Group:  group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
 			Writes: still, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
 				"How many drivers there are."))},
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
+			Rules: registry.Rules[storagev1.CSIStorageCapacity]{Validate: checked(checkCapacity)},
 			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: still,
 		}},
 		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{
-			Rules: registry.Rules[storagev1.VolumeAttributesClass]{Complete: c.completeAttributes},
+			Rules: registry.Rules[storagev1.VolumeAttributesClass]{
+				Complete: c.completeAttributes, Validate: checked(checkAttributes), ValidateUpdate: updated(checkAttributesUpdate),
+			},
 			Group: group, Version: "v1", Plural: "volumeattributesclasses", Deletion: answered(),
 			Names: registry.Names{ShortNames: []string{"vac"}}, Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: columns(text("DriverName", "driverName", "Whose attributes they are."))},

@@ -156,9 +156,7 @@ func TestCREATE_DocumentsOfAnyContent(t *testing.T) {
 	s := serve(t, Options{})
 	const path = "/apis/apps/v1/namespaces/default/controllerrevisions"
 	for sent, kept := range map[string]any{
-		`{"metadata":{"name":"absent"},"revision":1}`:           nil,
-		`{"metadata":{"name":"null"},"revision":1,"data":null}`: nil,
-		`{"metadata":{"name":"empty"},"revision":1,"data":{}}`:  map[string]any{},
+		`{"metadata":{"name":"empty"},"revision":1,"data":{}}`: map[string]any{},
 		`{"metadata":{"name":"full"},"revision":1,"data":{"a":null,"b":{},"kind":"Pod","l":[null,1]}}`: map[string]any{
 			"a": nil, "b": map[string]any{}, "kind": "Pod", "l": []any{nil, 1.0},
 		},
@@ -173,5 +171,8 @@ func TestCREATE_DocumentsOfAnyContent(t *testing.T) {
 	}
 	for _, data := range []string{`"x"`, `7`, `true`, `[]`, `[{}]`, `""`} {
 		s.must(t, 422, "POST", path, `{"metadata":{"name":"bad"},"revision":1,"data":`+data+`}`)
+	}
+	for _, none := range []string{"", `,"data":null`} {
+		s.must(t, 422, "POST", path, `{"metadata":{"name":"bad"},"revision":1`+none+`}`)
 	}
 }

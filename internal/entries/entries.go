@@ -17,7 +17,7 @@ func CheckConfigMap(f *status.Fields, data map[string]string, binary map[string]
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(data)) {
 		at := f.At("data").Key(name)
-		if why := checkName(name); why != "" {
+		if why := CheckKey(name); why != "" {
 			at.Invalid(name, why)
 		}
 		if _, twice := binary[name]; twice {
@@ -102,7 +102,7 @@ func Equal(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, slices.Equ
 // checkBinary reports invalid names and returns the size of the values.
 func checkBinary(f *status.Fields, field string, data map[string][]byte) (size int) {
 	for _, name := range slices.Sorted(maps.Keys(data)) {
-		if why := checkName(name); why != "" {
+		if why := CheckKey(name); why != "" {
 			f.At(field).Key(name).Invalid(name, why)
 		}
 		size += len(data[name])
@@ -118,8 +118,8 @@ func checkObject(f *status.Fields, data map[string][]byte, name string) {
 	}
 }
 
-// checkName says why a name cannot be that of an entry, which may become a file.
-func checkName(name string) string {
+// CheckKey returns why a name cannot be that of an entry, which may become a file, or "".
+func CheckKey(name string) string {
 	switch {
 	case name == "" || strings.Trim(name, "-._abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "":
 		return "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"

@@ -1,0 +1,287 @@
+package kube
+
+import (
+	"path"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/internal/entries"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// checkVolumes checks the volumes and returns their names.
+func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
+	names := unique{}
+	for i := range volumes {
+		v, one := &volumes[i], at.Index(i)
+		isLabel(one.Child("name"), v.Name)
+		names.check(one.Child("name"), v.Name)
+		atMostOne(reflect.ValueOf(v.VolumeSource), one)
+		checkVolume(v, one)
+	}
+	return names
+}
+
+// checkVolume checks the source of a volume.
+func checkVolume(v *corev1.Volume, at status.Field) {
+	checkHostPath(v.HostPath, at.Child("hostPath"))
+	checkNFS(v.NFS, at.Child("nfs"))
+	if s := v.EmptyDir; s != nil && s.SizeLimit != nil && s.SizeLimit.Sign() < 0 {
+		at.Child("emptyDir").Child("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
+	}
+	if s := v.Secret; s != nil {
+		one := at.Child("secret")
+		if s.SecretName == "" {
+			one.Child("secretName").Required("")
+		}
+		checkMode(s.DefaultMode, one.Child("defaultMode"))
+		checkItems(s.Items, one.Child("items"))
+	}
+	if s := v.ConfigMap; s != nil {
+		one := at.Child("configMap")
+		if s.Name == "" {
+			one.Child("name").Required("")
+		}
+		checkMode(s.DefaultMode, one.Child("defaultMode"))
+		checkItems(s.Items, one.Child("items"))
+	}
+	if s := v.DownwardAPI; s != nil {
+		one := at.Child("downwardAPI")
+		checkMode(s.DefaultMode, one.Child("defaultMode"))
+		for i := range s.Items {
+			checkPodFile(&s.Items[i], one)
+		}
+	}
+	if s := v.Projected; s != nil {
+		checkProjected(s, at.Child("projected"))
+	}
+	if s := v.PersistentVolumeClaim; s != nil && s.ClaimName == "" {
+		at.Child("persistentVolumeClaim").Child("claimName").Required("")
+	}
+	if s := v.Ephemeral; s != nil {
+		one := at.Child("ephemeral").Child("volumeClaimTemplate")
+		if s.VolumeClaimTemplate == nil {
+			one.Required("")
+		} else {
+			checkClaimSpec(&s.VolumeClaimTemplate.Spec, one.Child("spec"))
+		}
+	}
+	if s := v.ISCSI; s != nil {
+		checkISCSI(s.TargetPortal, s.IQN, s.Lun, at.Child("iscsi"))
+	}
+	if s := v.CSI; s != nil {
+		checkDriver(at.Child("csi").Child("driver"), s.Driver)
+	}
+}
+
+func checkNFS(s *corev1.NFSVolumeSource, at status.Field) {
+	if s == nil {
+		return
+	}
+	if s.Server == "" {
+		at.Child("server").Required("")
+	}
+	if s.Path == "" {
+		at.Child("path").Required("")
+	}
+	if !path.IsAbs(s.Path) {
+		at.Child("path").Invalid(s.Path, "must be an absolute path")
+	}
+}
+
+// iqns are the names of targets of iSCSI.
+var iqns = regexp.MustCompile(`^(iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)|eui\.[[:xdigit:]]{16}|naa\.[[:xdigit:]]{32})$`)
+
+func checkISCSI(portal, iqn string, lun int32, at status.Field) {
+	if portal == "" {
+		at.Child("targetPortal").Required("")
+	}
+	switch {
+	case iqn == "":
+		at.Child("iqn").Required("")
+	case !iqns.MatchString(iqn):
+		at.Child("iqn").Invalid(iqn, "must be valid format starting with iqn, eui, or naa")
+	}
+	if lun < 0 || lun > 255 {
+		at.Child("lun").Invalid(lun, "must be between 0 and 255, inclusive")
+	}
+}
+
+// checkDriver checks the name of a CSI driver.
+func checkDriver(at status.Field, name string) {
+	if len(name) > 63 {
+		at.TooLong(63)
+	}
+	isSubdomain(at, strings.ToLower(name))
+}
+
+// checkMode checks the permissions of a file.
+func checkMode(mode *int32, at status.Field) {
+	if mode != nil && (*mode < 0 || *mode > 0o777) {
+		at.Invalid(*mode, "must be a number between 0 and 0777 (octal), both inclusive")
+	}
+}
+
+// checkItems checks which keys become which files.
+func checkItems(items []corev1.KeyToPath, at status.Field) {
+	for i, item := range items {
+		one := at.Index(i)
+		if item.Key == "" {
+			one.Child("key").Required("")
+		}
+		checkFile(item.Path, one.Child("path"))
+		checkMode(item.Mode, one.Child("mode"))
+	}
+}
+
+// checkFile checks a path within a volume. Names that begin with two dots are those of the kubelet.
+func checkFile(name string, at status.Field) {
+	switch {
+	case name == "":
+		at.Required("")
+	case path.IsAbs(name):
+		at.Invalid(name, "must be a relative path")
+	case slices.Contains(strings.Split(name, "/"), ".."):
+		at.Invalid(name, "must not contain '..'")
+	case strings.HasPrefix(name, ".."):
+		at.Invalid(name, "must not start with '..'")
+	}
+}
+
+// checkPodFile checks a file that tells a pod about itself. kube-apiserver names no index.
+func checkPodFile(f *corev1.DownwardAPIVolumeFile, at status.Field) {
+	checkFile(f.Path, at.Child("path"))
+	checkMode(f.Mode, at.Child("mode"))
+	switch {
+	case f.FieldRef != nil && f.ResourceFieldRef != nil:
+		at.Invalid("resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+	case f.FieldRef != nil:
+		checkFieldPath(f.FieldRef.FieldPath, at.Child("fieldRef").Child("fieldPath"),
+			"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+	case f.ResourceFieldRef != nil:
+		one := at.Child("resourceFieldRef")
+		if f.ResourceFieldRef.ContainerName == "" {
+			one.Child("containerName").Required("")
+		}
+		if f.ResourceFieldRef.Resource == "" {
+			one.Child("resource").Required("")
+		}
+	default:
+		at.Required("one of fieldRef and resourceFieldRef is required")
+	}
+}
+
+// podFields are the fields of a pod that can be named at all, beside those of its labels and annotations.
+var podFields = []string{
+	"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid", "spec.hostNetwork",
+	"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs",
+	"status.nominatedNodeName", "status.phase", "status.podIP", "status.podIPs",
+}
+
+// podEntries are one label or annotation of a pod.
+var podEntries = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']*)'\]$`)
+
+// checkFieldPath checks a reference to a field of a pod. Labels and annotations can be named everywhere.
+func checkFieldPath(name string, at status.Field, supported ...string) {
+	if entry := podEntries.FindStringSubmatch(name); entry != nil {
+		key := entry[2]
+		if entry[1] == "annotations" {
+			key = strings.ToLower(key)
+		}
+		if why := meta.CheckQualifiedName(key); why != "" {
+			at.Invalid(entry[2], why)
+		}
+		return
+	}
+	switch {
+	case name == "":
+		at.Required("")
+	case !slices.Contains(podFields, name):
+		at.Invalid(name, "error converting fieldPath: field label not supported: "+name)
+	case !slices.Contains(supported, name):
+		at.NotSupported(name, supported...)
+	}
+}
+
+// checkProjected checks a volume of several sources.
+func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
+	checkMode(s.DefaultMode, at.Child("defaultMode"))
+	paths := map[string]bool{}
+	file := func(name string) {
+		if name != "" && paths[name] {
+			at.Invalid(name, "conflicting duplicate paths")
+		}
+		paths[name] = true
+	}
+	for i, source := range s.Sources {
+		one := at.Child("sources").Index(i)
+		switch {
+		case source.Secret != nil:
+			checkProjectedItems(source.Secret.Name, source.Secret.Items, one.Child("secret"), file)
+		case source.ConfigMap != nil:
+			checkProjectedItems(source.ConfigMap.Name, source.ConfigMap.Items, one.Child("configMap"), file)
+		case source.DownwardAPI != nil:
+			for j := range source.DownwardAPI.Items {
+				checkPodFile(&source.DownwardAPI.Items[j], one.Child("downwardAPI"))
+				file(source.DownwardAPI.Items[j].Path)
+			}
+		case source.ServiceAccountToken != nil:
+			t := source.ServiceAccountToken
+			if e := t.ExpirationSeconds; e != nil && *e < 600 {
+				one.Child("serviceAccountToken").Child("expirationSeconds").Invalid(*e, "may not specify a duration less than 10 minutes")
+			} else if e != nil && *e > 1<<32 {
+				one.Child("serviceAccountToken").Child("expirationSeconds").Invalid(*e, "may not specify a duration larger than 2^32 seconds")
+			}
+			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it
+			file(t.Path)
+		}
+	}
+}
+
+func checkProjectedItems(name string, items []corev1.KeyToPath, at status.Field, file func(string)) {
+	if name == "" {
+		at.Child("name").Required("")
+	}
+	checkItems(items, at.Child("items"))
+	for _, item := range items {
+		file(item.Path)
+	}
+}
+
+// checkPodVolumes checks what depends on the pod that has the volumes.
+func checkPodVolumes(p *corev1.Pod, at status.Field) {
+	for i := range p.Spec.Volumes {
+		v, one := &p.Spec.Volumes[i], at.Index(i)
+		if v.Ephemeral != nil && v.Name != "" && p.Name != "" {
+			if why := meta.CheckDNSSubdomain(p.Name + "-" + v.Name); why != "" {
+				one.Child("name").Invalid(v.Name, "PVC name \""+p.Name+"-"+v.Name+"\": "+why)
+			}
+		}
+		if v.Projected == nil || p.Spec.ServiceAccountName != "" {
+			continue
+		}
+		for j, source := range v.Projected.Sources {
+			if source.ServiceAccountToken != nil {
+				one.Child("projected").Child("sources").Index(j).Child("serviceAccountToken").Forbidden(
+					"must not be specified when serviceAccountName is not set")
+			}
+		}
+	}
+}
+
+// checkKeyRef checks a reference to a key of a config map or a secret.
+func checkKeyRef(name, key string, at status.Field) {
+	if why := meta.CheckDNSSubdomain(name); why != "" {
+		at.Child("name").Invalid(name, why)
+	}
+	if key == "" {
+		at.Child("key").Required("")
+	} else if why := entries.CheckKey(key); why != "" {
+		at.Child("key").Invalid(key, why)
+	}
+}
