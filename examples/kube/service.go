@@ -14,6 +14,14 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// serviceName checks the name of a new service.
+func (c *cluster) serviceName(name string) string {
+	if c.StrictServiceNames {
+		return meta.CheckDNS1035Label(name)
+	}
+	return meta.CheckDNSLabel(name)
+}
+
 // services are services and endpoint slices.
 func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
@@ -22,7 +30,7 @@ func services(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
 					Complete: c.completeService, Validate: checked(c.checkService),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNS1035Label,
+					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: c.serviceName,
 				},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},

@@ -149,3 +149,13 @@ func TestWhatServicesKeepAndDrop(t *testing.T) {
 	code, got := s.do(t, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"other"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%v}]}}`, nodePort(made, 1)))
 	require.Equal(t, 422, code, "%v", got)
 }
+
+// What Kubernetes tests in test/integration/service (Test_ServiceValidation_FeatureGateEnableDisable): names may begin
+// with a digit since 1.36.
+func TestServicesWhoseNamesBeginWithADigit(t *testing.T) {
+	const path, body = "/api/v1/namespaces/default/services", `{"metadata":{"name":"9-lives"},"spec":{"ports":[{"port":443}]}}`
+	serve(t, Options{}).must(t, 201, "POST", path, body)
+	strict := serve(t, Options{StrictServiceNames: true})
+	require.Contains(t, strict.must(t, 422, "POST", path, body)["message"], `metadata.name: Invalid value: "9-lives"`)
+	strict.must(t, 201, "POST", path, `{"metadata":{"name":"nine-lives"},"spec":{"ports":[{"port":443}]}}`)
+}
