@@ -44,6 +44,10 @@ type Options struct {
 	// enabled otherwise.
 	Without []string
 
+	// ProvideNamespaces creates a namespace that does not exist when the first object in it is created, as
+	// the plugin NamespaceAutoProvision does.
+	ProvideNamespaces bool
+
 	// PodSecurity says which Pod Security Standards count in namespaces without labels, and who is exempt
 	// from them. The default is that of Kubernetes: everything is allowed there, and nobody is exempt.
 	PodSecurity *podsecurity.PodSecurityConfiguration
@@ -74,6 +78,18 @@ type Options struct {
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
 
+	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io/v1beta1, which a server serves where its
+	// configuration asks for that version, and the plugin ClusterTrustBundleAttest.
+	TrustBundles bool
+
+	// StorageMigrations adds the kind StorageVersionMigration of storagemigration.k8s.io/v1beta1, which a server serves
+	// where its configuration asks for that version. A controller elsewhere carries migrations out.
+	StorageMigrations bool
+
+	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
+	// without the feature OpenAPIEnums.
+	UntoldValues bool
+
 	// WebSocketsReadAlone lets WebSocket clients run commands in pods, attach to them and forward their
 	// ports with the verb get alone, as before Kubernetes 1.35. By default they need create as well.
 	WebSocketsReadAlone bool
@@ -81,6 +97,13 @@ type Options struct {
 	// LooseAddresses accepts IP addresses with leading zeros, IPv4 addresses that are written as IPv6, and
 	// ranges whose address does not begin them, as before Kubernetes 1.36.
 	LooseAddresses bool
+
+	// StrictServiceNames has the names of new services begin with a letter, as before Kubernetes 1.36.
+	StrictServiceNames bool
+
+	// LooseDeviceStates lets everybody who may write the status of a claim for devices allocate devices, and speak for
+	// each driver, as before Kubernetes 1.36.
+	LooseDeviceStates bool
 
 	// AggregateRoles has the server write the rules of roles with an aggregationRule, as
 	// kube-controller-manager does.
@@ -141,7 +164,11 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
-	tags, err := overlay.Parse()
+	parse := overlay.Parse
+	if c.UntoldValues {
+		parse = overlay.ParseWithoutEnums
+	}
+	tags, err := parse()
 	if err != nil {
 		return registry.Bundle{}, fmt.Errorf("what k8s.io/api keeps in comments: %w", err)
 	}
@@ -160,6 +187,9 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if c.without("NamespaceLifecycle") {
 		out.Gate = nil
 	}
+	if c.ProvideNamespaces {
+		out.Gate = provider{out.Gate, &c.engine}
+	}
 	roles, err := roleKinds(c)
 	if err != nil {
 		return out, err
@@ -168,7 +198,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admissionKinds(c), certificates(c), scheduling(c), flowcontrol(c), devices(c),
+		admissionKinds(c), certificates(c), trustBundles(c), storageMigrations(c), scheduling(c), flowcontrol(c), devices(c),
 	} {
 		for _, k := range area {
 			b, err := k.Define(env)
@@ -184,7 +214,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return out, err
 	}
-	out.Plugins = append(out.Plugins, security.plugin(), devicePlugin())
+	out.Plugins = append(out.Plugins, security.plugin(), c.devicePlugin())
 	out.Hooks = append(append(out.Hooks, c.hooks()...), later...)
 	out.Plugins = slices.DeleteFunc(out.Plugins, func(p admission.Plugin) bool { return c.without(p.Name) })
 	return out, nil

@@ -14,25 +14,36 @@ var errNoServer = errors.New("there is no server to ask")
 
 // refused is the answer of a plugin that rejects a write, with the name that Kubernetes shows for an object
 // whose name is yet to be generated.
-func refused(r *admission.Request, why string) error {
+func refused(r *admission.Request, why string) *status.Error {
 	name := cmp.Or(r.Name, word(at(r.Object, "metadata", "name")), word(at(r.Object, "metadata", "generateName")), "Unknown")
 	return status.Forbidden(r.GroupResource(), name, why)
 }
 
 // DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the
 // kinds do not do: [LimitRangerPlugin], [ServiceAccountPlugin], [RuntimeClassPlugin], [SigningPlugins],
-// PodTopologyLabels, PersistentVolumeClaimResize and PodResizeValidator. Give them to a server with
+// PodTopologyLabels, PersistentVolumeClaimResize, PodResizeValidator and NodeDeclaredFeatureValidator. Give them to a server with
 // kindwright.Admit, in this order. [LastPlugins] has others.
 func DefaultPlugins() []admission.Plugin {
 	return append([]admission.Plugin{
-		LimitRangerPlugin(), ServiceAccountPlugin(), RuntimeClassPlugin(), topologyLabels(), claimResize(), podResizes(),
+		LimitRangerPlugin(), ServiceAccountPlugin(), RuntimeClassPlugin(), topologyLabels(), claimResize(), podResizes(), nodeFeatures(),
 	}, SigningPlugins()...)
 }
 
-// OptionalPlugins returns plugins that kube-apiserver asks only if they are enabled: AlwaysPullImages,
-// ExtendedResourceToleration and DenyServiceExternalIPs.
-func OptionalPlugins() []admission.Plugin {
-	return []admission.Plugin{alwaysPull(), tolerateDevices(), externalIPs()}
+// PluginConfiguration is what [OptionalPlugins] are told. The zero value tells them nothing.
+type PluginConfiguration struct {
+	NodeSelectors map[string]string // of PodNodeSelector
+	Tolerations   Tolerations       // of PodTolerationRestriction
+	EventLimits   []EventLimit      // of EventRateLimit
+}
+
+// OptionalPlugins returns plugins that kube-apiserver asks only if they are enabled:
+// AlwaysPullImages, DenyServiceExternalIPs, EventRateLimit, ExtendedResourceToleration,
+// LimitPodHardAntiAffinityTopology, NamespaceExists, PodNodeSelector and PodTolerationRestriction.
+func OptionalPlugins(c PluginConfiguration) []admission.Plugin {
+	return []admission.Plugin{
+		namespaceExists(), antiAffinity(), PodNodeSelectorPlugin(c.NodeSelectors), alwaysPull(), PodTolerationRestrictionPlugin(c.Tolerations),
+		tolerateDevices(), EventRateLimitPlugin(c.EventLimits...), externalIPs(),
+	}
 }
 
 // LastPlugins returns the plugins that kube-apiserver asks after all others, unless they are disabled:

@@ -45,7 +45,36 @@ func roleKinds(c *cluster) (registry.Definition, error) {
 	if err := json.Unmarshal(recordedRoles, &policy); err != nil {
 		return nil, fmt.Errorf("the recorded roles: %w", err)
 	}
+	if err := c.addGatedRoles(&policy); err != nil {
+		return nil, err
+	}
 	return kinds.WithRBAC(kinds.RBACOptions{Policy: policy, NoAggregation: !c.AggregateRoles}, several(rbacKinds(c))), nil
+}
+
+// gatedRoles are the roles and bindings that kube-apiserver makes for kinds behind gates.
+//
+//go:embed gatedroles.json
+var gatedRoles []byte
+
+// addGatedRoles adds the roles for the kinds that options ask for.
+func (c *cluster) addGatedRoles(to *rbac.Policy) error {
+	var all struct {
+		TrustBundles      rbac.Policy `json:"trustBundles"`
+		StorageMigrations rbac.Policy `json:"storageMigrations"`
+	}
+	if err := json.Unmarshal(gatedRoles, &all); err != nil {
+		return fmt.Errorf("the roles behind gates: %w", err)
+	}
+	for _, p := range []struct {
+		rbac.Policy
+		on bool
+	}{{all.TrustBundles, c.TrustBundles}, {all.StorageMigrations, c.StorageMigrations}} {
+		if p.on {
+			to.ClusterRoles = append(to.ClusterRoles, p.ClusterRoles...)
+			to.ClusterRoleBindings = append(to.ClusterRoleBindings, p.ClusterRoleBindings...)
+		}
+	}
+	return nil
 }
 
 // several joins definitions.

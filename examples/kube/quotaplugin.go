@@ -82,7 +82,7 @@ func (q *quotas) Validate(ctx context.Context, r *admission.Request) error {
 	if len(all) == 0 && len(limits) == 0 || hookcontext.Starts(ctx) { // a full quota must not keep the server down
 		return nil
 	}
-	s, err := count(r)
+	s, err := count(ctx, r)
 	if s == nil || err != nil {
 		return err
 	}

@@ -273,7 +273,7 @@ func TestQUOTA_02_ARefusalIsTakenBack(t *testing.T) {
 		return newAccount(q)
 	}
 	r := &admission.Request{Operation: admission.Create, Namespace: "n", Resource: meta.GroupVersionResource{Version: "v1", Resource: "configmaps"}, Notes: &admission.Notes{}}
-	s, err := count(r)
+	s, err := count(t.Context(), r)
 	require.NoError(t, err)
 	c := &charge{r: r, spending: s, paid: paidBefore(r)}
 	wide, narrow := quota("wide", "9", "4"), quota("narrow", "3", "2")
@@ -422,4 +422,63 @@ func TestPodTotalCountsWhatNodesReport(t *testing.T) {
 	require.Equal(t, cpu("1"), podTotal(p, false, false))
 	p.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu("7")}
 	require.Equal(t, cpu("7"), podTotal(p, false, false))
+}
+
+// QUOTA-03: devices count as the extended resources that pods could ask for instead, and not again for the claim that
+// the scheduler makes for a pod which has paid. What Kubernetes tests in pkg/quota/v1/evaluator/core.
+func TestQUOTA_03_DevicesAreExtendedResources(t *testing.T) {
+	s := serveQuotas(t)
+	s.must(t, 201, "POST", "/apis/resource.k8s.io/v1/deviceclasses", `{"metadata":{"name":"gpu"},"spec":{"extendedResourceName":"example.com/gpu"}}`)
+	s.must(t, 201, "POST", "/apis/resource.k8s.io/v1/deviceclasses", `{"metadata":{"name":"nic"},"spec":{}}`)
+	const named, implicit = "requests.example.com/gpu", "requests.deviceclass.resource.kubernetes.io/gpu"
+	s.quota(t, "q", `{"`+named+`":"4","`+implicit+`":"9"}`, `{"`+named+`":"0","`+implicit+`":"0"}`, "")
+	const claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+	claim := func(name, class, more string, count int) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q%s},"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":%q,"count":%d}}]}}}`, name, more, class, count)
+	}
+	s.must(t, 201, "POST", claims, claim("a", "gpu", "", 1))
+	s.must(t, 201, "POST", claims, claim("b", "nic", "", 7))
+	require.Equal(t, "1 1", s.used(t, "q", named)+" "+s.used(t, "q", implicit))
+	require.Equal(t, "exceeded quota: q, requested: requests.example.com/gpu=4, used: requests.example.com/gpu=1, limited: requests.example.com/gpu=4",
+		s.denied(t, "POST", claims, claim("c", "gpu", "", 4)))
+
+	pod := s.must(t, 201, "POST", podsPath, sized("p", `{"limits":{"example.com/gpu":"2"}}`))
+	require.Equal(t, "3", s.used(t, "q", named), "the pod pays")
+	owned := func(annotation string) string {
+		return fmt.Sprintf(`,"annotations":{"resource.kubernetes.io/extended-resource-claim":%q},"ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":%q,"controller":true}]`,
+			annotation, word(at(pod, "metadata", "uid")))
+	}
+	s.must(t, 201, "POST", claims, claim("d", "gpu", owned("true"), 2))
+	require.Equal(t, "3", s.used(t, "q", named), "its claim does not pay again")
+	require.Contains(t, s.denied(t, "POST", claims, claim("e", "gpu", owned("true"), 2)), "exceeded quota: q", "a second claim of the pod does")
+	require.Contains(t, s.denied(t, "POST", claims, claim("f", "gpu", owned("false"), 2)), "exceeded quota: q")
+}
+
+// QUOTA-03: a scope selects claims for volumes by the classes of attributes that they have or want.
+func TestQUOTA_03_ClassesOfVolumeAttributes(t *testing.T) {
+	s := serveQuotas(t)
+	scope := func(operator, values string) string {
+		return `,"scopeSelector":{"matchExpressions":[{"scopeName":"VolumeAttributesClass","operator":"` + operator + `"` + values + `}]}`
+	}
+	for name, more := range map[string]string{"in": scope("In", `,"values":["gold"]`), "out": scope("NotIn", `,"values":["gold"]`), "some": scope("Exists", ""), "none": scope("DoesNotExist", "")} {
+		s.quota(t, name, `{"persistentvolumeclaims":"2"}`, `{"persistentvolumeclaims":"0"}`, more)
+	}
+	claim := func(name, class string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}` + class + `}}`
+	}
+	used := func() string {
+		var out []string
+		for _, name := range []string{"in", "out", "some", "none"} {
+			out = append(out, s.used(t, name, "persistentvolumeclaims"))
+		}
+		return strings.Join(out, " ")
+	}
+	s.must(t, 201, "POST", claimsPath, claim("a", ""))
+	require.Equal(t, "0 1 0 1", used())
+	s.must(t, 201, "POST", claimsPath, claim("b", `,"volumeAttributesClassName":"gold"`))
+	require.Equal(t, "1 1 1 1", used())
+	s.must(t, 201, "POST", claimsPath, claim("c", `,"volumeAttributesClassName":"iron"`))
+	require.Equal(t, "1 2 2 1", used())
+	require.Equal(t, "exceeded quota: some, requested: persistentvolumeclaims=1, used: persistentvolumeclaims=2, limited: persistentvolumeclaims=2",
+		s.denied(t, "POST", claimsPath, claim("d", `,"volumeAttributesClassName":"gold"`)))
 }

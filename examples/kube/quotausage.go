@@ -2,6 +2,7 @@ package kube
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func countOf(gr meta.GroupResource) corev1.ResourceName {
 }
 
 // count returns what a write has to do with quotas, nil if it has nothing to do with them.
-func count(r *admission.Request) (*spending, error) {
+func count(ctx context.Context, r *admission.Request) (*spending, error) {
 	gr := r.GroupResource()
 	switch gr {
 	case meta.GroupResource{Resource: "pods"}:
@@ -61,7 +62,7 @@ func count(r *admission.Request) (*spending, error) {
 	case meta.GroupResource{Resource: "persistentvolumeclaims"}:
 		return countClaim(r)
 	case meta.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}:
-		return countWhole(r, countDevices)
+		return countDeviceClaim(ctx, r)
 	}
 	if r.Operation != admission.Create || r.Subresource != "" {
 		return nil, nil

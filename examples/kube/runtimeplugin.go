@@ -87,7 +87,7 @@ func united(first, second []corev1.Toleration) (out []corev1.Toleration) {
 next:
 	for i, t := range all {
 		for j, other := range all {
-			same := reflect.DeepEqual(t, other)
+			same := sameToleration(t, other)
 			if j != i && (same && j < i || !same && covers(other, t)) {
 				continue next
 			}
@@ -97,7 +97,10 @@ next:
 	return out
 }
 
-// covers reports whether one toleration tolerates all that another one does.
+func sameToleration(a, b corev1.Toleration) bool { return reflect.DeepEqual(a, b) }
+
+// covers reports whether one toleration tolerates all that another one does, as Kubernetes sees it: one
+// without an operator covers one that says Equal, and not the other way round.
 func covers(more, t corev1.Toleration) bool {
 	exists := more.Operator == corev1.TolerationOpExists
 	switch {
@@ -106,7 +109,8 @@ func covers(more, t corev1.Toleration) bool {
 	case more.TolerationSeconds != nil && (t.TolerationSeconds == nil || *t.TolerationSeconds > *more.TolerationSeconds):
 		return false
 	}
-	return exists || more.Operator == t.Operator && more.Value == t.Value
+	equal := more.Operator == corev1.TolerationOpEqual || more.Operator == ""
+	return exists || equal && t.Operator == corev1.TolerationOpEqual && more.Value == t.Value
 }
 
 func checkRuntime(ctx context.Context, r *admission.Request) error {

@@ -14,6 +14,13 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// checkServiceName checks the name of a new service. One that an earlier server has accepted stays.
+func (c *cluster) checkServiceName(_ context.Context, s *corev1.Service, f *status.Fields) {
+	if why := meta.CheckDNS1035Label(s.Name); why != "" && c.StrictServiceNames && meta.CheckDNSLabel(s.Name) == "" {
+		f.At("metadata", "name").Invalid(s.Name, why)
+	}
+}
+
 // services are services and endpoint slices.
 func services(c *cluster) []registry.Definition {
 	return []registry.Definition{
@@ -22,7 +29,8 @@ func services(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
 					Complete: c.completeService, Validate: checked(c.checkService),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) }, Name: meta.CheckDNSLabel,
+					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
+					Name:           meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
 				},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},

@@ -149,3 +149,23 @@ func TestWhatServicesKeepAndDrop(t *testing.T) {
 	code, got := s.do(t, "POST", servicesPath, fmt.Sprintf(`{"metadata":{"name":"other"},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":%v}]}}`, nodePort(made, 1)))
 	require.Equal(t, 422, code, "%v", got)
 }
+
+// What Kubernetes tests in test/integration/service (Test_ServiceValidation_FeatureGateEnableDisable): names may begin
+// with a digit since 1.36, and keep doing so on a server where new ones may not.
+func TestServicesWhoseNamesBeginWithADigit(t *testing.T) {
+	const path, body = "/api/v1/namespaces/default/services", `{"metadata":{"name":"9-lives"},"spec":{"ports":[{"port":443}]}}`
+	db := memory.New()
+	loose := serveOn(t, kept{db}, Options{})
+	loose.must(t, 201, "POST", path, body)
+	strict := serveOn(t, kept{db}, Options{StrictServiceNames: true})
+	strict.must(t, 200, "PATCH", path+"/9-lives", `{"spec":{"selector":{"a":"b"}}}`, "Content-Type", merged)
+	other := strings.Replace(body, "9-lives", "8-lives", 1)
+	require.Contains(t, strict.must(t, 422, "POST", path, other)["message"], `metadata.name: Invalid value: "8-lives"`)
+	strict.must(t, 201, "POST", path, `{"metadata":{"name":"nine-lives"},"spec":{"ports":[{"port":443}]}}`)
+}
+
+// kept is a store that outlives its server.
+type kept struct{ storage.Backend }
+
+// Close implements storage.Backend.
+func (kept) Close() error { return nil }

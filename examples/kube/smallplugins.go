@@ -14,14 +14,17 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// TopologyLabelsName is the name of the plugin that counts if the feature PodTopologyLabelsAdmission is on.
+const TopologyLabelsName = "PodTopologyLabels"
+
 // The names of plugins that need no explanation beside that of the functions that return them.
 const (
-	claimResizeName    = "PersistentVolumeClaimResize"
-	topologyLabelsName = "PodTopologyLabels"
-	resizeName         = "PodResizeValidator"
-	alwaysPullName     = "AlwaysPullImages"
-	externalIPsName    = "DenyServiceExternalIPs"
-	tolerateName       = "ExtendedResourceToleration"
+	claimResizeName  = "PersistentVolumeClaimResize"
+	resizeName       = "PodResizeValidator"
+	alwaysPullName   = "AlwaysPullImages"
+	externalIPsName  = "DenyServiceExternalIPs"
+	tolerateName     = "ExtendedResourceToleration"
+	antiAffinityName = "LimitPodHardAntiAffinityTopology"
 )
 
 // onCore is a rule for objects of the core group.
@@ -78,7 +81,7 @@ func nodeNamed(ctx context.Context, r *admission.Request, name string) (map[stri
 
 // topologyLabels gives pods the labels of their node that say where it is.
 func topologyLabels() admission.Plugin {
-	return admission.Plugin{Name: topologyLabelsName, Rules: []admission.Rule{onCore(admission.Create, "pods", "pods/binding")}, Mutator: admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	return admission.Plugin{Name: TopologyLabelsName, Rules: []admission.Rule{onCore(admission.Create, "pods", "pods/binding")}, Mutator: admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
 		name := word(at(r.Object, "spec", "nodeName"))
 		if r.Subresource == "binding" {
 			name = ""
@@ -128,7 +131,8 @@ func podResizes() admission.Plugin {
 
 func fitsNode(r *admission.Request, p *corev1.Pod, n *corev1.Node) error {
 	if system, has := n.Labels[corev1.LabelOSStable]; has && system != "linux" {
-		return refused(r, fmt.Sprintf("pod resize is only supported on linux nodes, node %q is %q", n.Name, system))
+		return refused(r, fmt.Sprintf("pod resize is only supported on linux nodes, node %q is %q", n.Name, system)).
+			WithCauses(meta.StatusCause{Type: "UnsupportedPlatform"})
 	}
 	requests := podTotal(p, false, false)
 	addAmounts(requests, p.Spec.Overhead)
@@ -144,7 +148,8 @@ func fitsNode(r *admission.Request, p *corev1.Pod, n *corev1.Node) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return refused(r, "node didn't have enough allocatable resources: "+strings.Join(wrong, "; "))
+	return refused(r, "node didn't have enough allocatable resources: "+strings.Join(wrong, "; ")).
+		WithCauses(meta.StatusCause{Type: "NodeCapacity"})
 }
 
 // containerFields are the lists of containers in the spec of a pod.
@@ -262,5 +267,18 @@ func tolerateDevices() admission.Plugin {
 			}
 		}
 		return admission.Patched(r, admission.Set(all, "spec", "tolerations"))
+	})}
+}
+
+// antiAffinity rejects pods that keep others away from more than one node.
+func antiAffinity() admission.Plugin {
+	return admission.Plugin{Name: antiAffinityName, Rules: []admission.Rule{onCore(admission.Create, "pods"), onCore(admission.Update, "pods")}, Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		for _, term := range list(at(r.Object, "spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")) {
+			if key := word(at(term, "topologyKey")); key != corev1.LabelHostname {
+				return status.Forbidden(r.GroupResource(), word(at(r.Object, "metadata", "name")),
+					fmt.Sprintf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %v but only key %v is allowed", key, corev1.LabelHostname))
+			}
+		}
+		return nil
 	})}
 }

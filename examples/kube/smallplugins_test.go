@@ -76,6 +76,11 @@ func TestPodsKnowWhereTheyAre(t *testing.T) {
 	}
 	require.Equal(t, "node didn't have enough allocatable resources: cpu, requested: 3000, allocatable: 2000", refusal("n", "3"))
 	require.Equal(t, `pod resize is only supported on linux nodes, node "w" is "windows"`, refusal("w", "2"))
+	for node, reason := range map[string]string{"n": "NodeCapacity", "w": "UnsupportedPlatform"} {
+		method, path, body, header, kind := resize(node, "3")
+		got := s.must(t, 403, method, path, body, header, kind)
+		require.Equal(t, []string{reason}, words(at(got, "details", "causes"), "reason"))
+	}
 	require.Equal(t, `node "nowhere" not found`, refusal("nowhere", "2"))
 	method, path, body, header, kind := resize("n", "2")
 	s.must(t, 200, method, path, body, header, kind)
@@ -83,13 +88,13 @@ func TestPodsKnowWhereTheyAre(t *testing.T) {
 
 // Plugins that are off unless they are enabled.
 func TestOptionalPlugins(t *testing.T) {
-	s := serveWith(t, OptionalPlugins()...)
+	s := serveWith(t, OptionalPlugins(PluginConfiguration{})...)
 	pod := s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"a"},"spec":{"initContainers":[{"name":"i","image":"x:1","imagePullPolicy":"Never"}],"containers":[{"name":"c","image":"x:1","imagePullPolicy":"IfNotPresent",
 		"resources":{"limits":{"example.com/gpu":"1","cpu":"1"}}}],"volumes":[{"name":"v","image":{"reference":"y","pullPolicy":"Never"}}]}}`)
 	require.Equal(t, []string{"Always"}, words(at(pod, "spec", "containers"), "imagePullPolicy"))
 	require.Equal(t, []string{"Always"}, words(at(pod, "spec", "initContainers"), "imagePullPolicy"))
 	require.Equal(t, []string{"Always"}, words(at(pod, "spec", "volumes"), "image", "pullPolicy"))
-	require.Equal(t, []string{"example.com/gpu", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}, words(at(pod, "spec", "tolerations"), "key"))
+	require.Equal(t, []string{"node.kubernetes.io/memory-pressure", "example.com/gpu", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}, words(at(pod, "spec", "tolerations"), "key"))
 
 	const services = "/api/v1/namespaces/default/services"
 	service := func(name, ips string) string {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/storage"
 )
@@ -55,6 +56,9 @@ func gate(ctx context.Context, w *write) error {
 // askGate asks the gate itself.
 func (w *write) askGate(ctx context.Context) ([]storage.Op, error) {
 	e, namespace := w.engine, w.target.Namespace
+	if w.opts.DryRun {
+		ctx = hookcontext.WithDryRun(ctx)
+	}
 	checks, err := e.cfg.Gate.AdmitCreate(ctx, e.cfg.Store, w.kind.GroupResource(), namespace, tree.Text(w.sent.new, "metadata", "name"))
 	if errors.Is(err, storage.ErrUnavailable) {
 		return nil, e.readError(w.kind, "create", err)

@@ -8,6 +8,8 @@ type subresourceKey struct{}
 
 type startKey struct{}
 
+type dryRunKey struct{}
+
 // WithObjects returns a context that has the objects of a server. Their type is that of package registry.
 func WithObjects(ctx context.Context, objects any) context.Context {
 	return context.WithValue(ctx, objectsKey{}, objects)
@@ -34,3 +36,11 @@ func WithStart(ctx context.Context) context.Context { return context.WithValue(c
 // judge it: a webhook that is gone, or a policy that denies everything, could never be repaired if the
 // server did not start.
 func Starts(ctx context.Context) bool { return ctx.Value(startKey{}) != nil }
+
+// WithDryRun returns a context of a write that nothing is stored for.
+func WithDryRun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, dryRunKey{}, true)
+}
+
+// IsDryRun reports whether nothing is stored for a write.
+func IsDryRun(ctx context.Context) bool { return ctx.Value(dryRunKey{}) != nil }

@@ -23,8 +23,16 @@ import (
 const podSecurity = "PodSecurity"
 
 // checkAdmissionConfig reads --admission-control-config-file: the directories with the manifests of
-// policies, what PodSecurity asks for, what ResourceQuota limits, and as whom webhooks are asked. The configurations of other plugins have no effect.
+// policies, what PodSecurity asks for, what ResourceQuota limits, as whom webhooks are asked,
+// and what PodNodeSelector, PodTolerationRestriction and EventRateLimit are told. The configurations of other plugins have no effect.
 func (o *options) checkAdmissionConfig() (problems []error) {
+	defer func() {
+		if slices.Contains(o.enabled, kube.EventRateLimitName) && len(problems) == 0 { // which needs limits
+			if err := kube.CheckEventLimits(o.configured.EventLimits); err != nil {
+				problems = append(problems, fmt.Errorf("--admission-control-config-file: %s: %w", kube.EventRateLimitName, err))
+			}
+		}
+	}()
 	if o.admissionConfig == "" {
 		return nil
 	}
@@ -50,6 +58,10 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 	name := tree.Text(plugin, "name")
 	switch name {
 	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName, kube.ResourceQuotaName:
+	case kube.PodNodeSelectorName, kube.PodTolerationRestrictionName, kube.EventRateLimitName:
+		if !slices.Contains(o.enabled, name) {
+			return nil
+		}
 	default:
 		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
 		return nil
@@ -73,6 +85,12 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		return o.readWebhookUsers(name, configuration)
 	case name == kube.ResourceQuotaName:
 		return o.readLimited(configuration)
+	case name == kube.PodNodeSelectorName:
+		return o.readNodeSelectors(configuration)
+	case name == kube.PodTolerationRestrictionName:
+		return o.readTolerations(configuration)
+	case name == kube.EventRateLimitName:
+		return o.readEventLimits(configuration)
 	}
 	return o.readManifestsDir(name, configuration)
 }
@@ -99,19 +117,13 @@ func (o *options) readLimited(configuration map[string]any) error {
 	default:
 		return fmt.Errorf("%s: must be a ResourceQuotaConfiguration of apiserver.config.k8s.io/v1", kube.ResourceQuotaName)
 	}
-	text, err := json.AppendTree(nil, configuration)
-	if err != nil {
-		return fmt.Errorf("%s: %w", kube.ResourceQuotaName, err)
-	}
 	var given struct {
 		APIVersion       string                 `json:"apiVersion"`
 		Kind             string                 `json:"kind"`
 		LimitedResources []kube.LimitedResource `json:"limitedResources"`
 	}
-	d := stdjson.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&given); err != nil {
-		return fmt.Errorf("%s: %w", kube.ResourceQuotaName, err)
+	if err := readInto(kube.ResourceQuotaName, configuration, &given); err != nil {
+		return err
 	}
 	for i, l := range given.LimitedResources {
 		if l.Resource == "" {
@@ -119,6 +131,77 @@ func (o *options) readLimited(configuration map[string]any) error {
 		}
 	}
 	o.limited = given.LimitedResources
+	return nil
+}
+
+// readInto reads the configuration of a plugin, which has no other fields than a struct.
+func readInto(plugin string, configuration map[string]any, into any) error {
+	text, err := json.AppendTree(nil, configuration)
+	if err != nil {
+		return fmt.Errorf("%s: %w", plugin, err)
+	}
+	d := stdjson.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", plugin, err)
+	}
+	return nil
+}
+
+// isConfiguration rejects a document that is not the one of a plugin.
+func isConfiguration(plugin, version string, configuration map[string]any) error {
+	if tree.Text(configuration, "apiVersion") != version || tree.Text(configuration, "kind") != "Configuration" {
+		return fmt.Errorf("%s: must be a Configuration of %s", plugin, version)
+	}
+	return nil
+}
+
+// readNodeSelectors reads the configuration of PodNodeSelector, which has no version.
+func (o *options) readNodeSelectors(configuration map[string]any) error {
+	var given struct {
+		Selectors map[string]string `json:"podNodeSelectorPluginConfig"`
+	}
+	if err := readInto(kube.PodNodeSelectorName, configuration, &given); err != nil {
+		return err
+	}
+	o.configured.NodeSelectors = given.Selectors
+	return nil
+}
+
+// readTolerations reads the configuration of PodTolerationRestriction.
+func (o *options) readTolerations(configuration map[string]any) error {
+	if err := isConfiguration(kube.PodTolerationRestrictionName, "podtolerationrestriction.admission.k8s.io/v1alpha1", configuration); err != nil {
+		return err
+	}
+	var given struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		kube.Tolerations
+	}
+	if err := readInto(kube.PodTolerationRestrictionName, configuration, &given); err != nil {
+		return err
+	}
+	o.configured.Tolerations = given.Tolerations
+	if err := given.Check(); err != nil {
+		return fmt.Errorf("%s: %w", kube.PodTolerationRestrictionName, err)
+	}
+	return nil
+}
+
+// readEventLimits reads the configuration of EventRateLimit.
+func (o *options) readEventLimits(configuration map[string]any) error {
+	if err := isConfiguration(kube.EventRateLimitName, "eventratelimit.admission.k8s.io/v1alpha1", configuration); err != nil {
+		return err
+	}
+	var given struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Limits     []kube.EventLimit `json:"limits"`
+	}
+	if err := readInto(kube.EventRateLimitName, configuration, &given); err != nil {
+		return err
+	}
+	o.configured.EventLimits = given.Limits
 	return nil
 }
 

@@ -96,3 +96,72 @@ func TestWHK_02_UsersOfWebhooks(t *testing.T) {
 		require.ErrorContains(t, err, want, configuration)
 	}
 }
+
+// Plugins that are off unless they are enabled are told what to do by the file.
+func TestADM_25_OptionalPluginsAreConfigured(t *testing.T) {
+	const pods = "/api/v1/namespaces/default/pods"
+	const pod = `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
+	const config = `- name: PodNodeSelector
+  configuration: {podNodeSelectorPluginConfig: {clusterDefaultNodeSelector: "zone=a"}}
+- name: PodTolerationRestriction
+  configuration: {apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, default: [{key: k, operator: Exists}]}
+- name: EventRateLimit
+  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: Server, qps: 1, burst: 1}]}
+`
+	args := configured(t, config)
+	s := run(t, append(args, "--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction,EventRateLimit,NamespaceAutoProvision,OwnerReferencesPermissionEnforcement,JobValidation")...)
+	require.NotContains(t, s.log.String(), "has no effect")
+	code, out := s.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 201, code, "%v", out)
+	spec := out["spec"].(map[string]any)
+	require.Equal(t, map[string]any{"zone": "a"}, spec["nodeSelector"])
+	require.Contains(t, spec["tolerations"], map[string]any{"key": "k", "operator": "Exists"})
+	codes := map[int]bool{}
+	for _, name := range []string{"a", "b", "c"} {
+		code, _ := s.do(t, "master", "POST", "/api/v1/namespaces/fresh/events", `{"metadata":{"name":"`+name+`"},"involvedObject":{"namespace":"fresh"}}`)
+		codes[code] = true
+	}
+	require.Equal(t, map[int]bool{201: true, 429: true}, codes)
+
+	off := run(t, configured(t, config)...)
+	code, out = off.do(t, "master", "POST", pods, pod)
+	require.Equal(t, 201, code, "%v", out)
+	require.NotContains(t, out["spec"], "nodeSelector")
+
+	const limits = "- name: EventRateLimit\n  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, "
+	const tolerations = "- name: PodTolerationRestriction\n  configuration: {apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: "
+	for configuration, want := range map[string]string{
+		" []\n":                          "limits: Invalid value: null: must not be empty",
+		limits + "limits: []}\n":         "limits: Invalid value: null: must not be empty",
+		limits + "limit: []}\n":          `unknown field "limit"`,
+		limits + "limits: [{qps: 1}]}\n": "limits[0].type: Unsupported value",
+		tolerations + "Other}\n":         "must be a Configuration of podtolerationrestriction.admission.k8s.io/v1alpha1",
+		tolerations + "Configuration, default: [{key: a, operator: Exists, value: b}]}\n": "invalid config: [podtolerationrestriction.default[0]",
+	} {
+		_, err := parse(append(configured(t, configuration), "--enable-admission-plugins=PodTolerationRestriction,EventRateLimit"))
+		require.ErrorContains(t, err, "--admission-control-config-file: ", configuration)
+		require.ErrorContains(t, err, want, configuration)
+	}
+}
+
+// The plugin that guards owner references is off unless it is enabled.
+func TestGC_05_OwnerReferencesAreGuardedByAPlugin(t *testing.T) {
+	const maps = "/api/v1/namespaces/default/configmaps"
+	for flags, want := range map[string]int{"": 200, "OwnerReferencesPermissionEnforcement": 403} {
+		s := run(t, "--data-dir="+t.TempDir(), "--authorization-mode=RBAC", "--enable-admission-plugins="+flags)
+		for path, body := range map[string]string{
+			"clusterroles":        `{"metadata":{"name":"r"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":["get","create","update"]}]}`,
+			"clusterrolebindings": `{"metadata":{"name":"r"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"r"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"ann"}]}`,
+		} {
+			code, out := s.do(t, "master", "POST", "/apis/rbac.authorization.k8s.io/v1/"+path, body)
+			require.Equal(t, 201, code, "%v", out)
+		}
+		code, out := s.do(t, "user", "POST", maps, `{"metadata":{"name":"a"}}`)
+		require.Equal(t, 201, code, "%v", out)
+		code, out = s.do(t, "user", "PUT", maps+"/a", `{"metadata":{"name":"a","ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"n","uid":"u"}]}}`)
+		require.Equal(t, want, code, "%v", out)
+		if want == 403 {
+			require.Contains(t, out["message"], "cannot set an ownerRef on a resource you can't delete")
+		}
+	}
+}

@@ -94,3 +94,18 @@ func TestAUTHZ_TheStateOfDevicesNeedsRightsOfItsOwn(t *testing.T) {
 	grant("binding", `{"apiGroups":["resource.k8s.io"],"resources":["resourceclaims/binding"],"verbs":["update"]}`)
 	update("n2", 200, `{}`)
 }
+
+// Without the gate, as before Kubernetes 1.36, the right to write the status is enough.
+func TestAUTHZ_TheStateOfDevicesWithoutTheGate(t *testing.T) {
+	s := runNodes(t, "--feature-gates=DRAResourceClaimGranularStatusAuthorization=false")
+	code, _ := s.do(t, "master", "POST", claimsPath, `{"metadata":{"name":"one"},"spec":{"devices":{"requests":[{"name":"r","exactly":{"deviceClassName":"x"}}]}}}`)
+	require.Equal(t, 201, code)
+	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
+	code, out := s.do(t, "master", "POST", rbac+"clusterroles", `{"metadata":{"name":"state"},"rules":[{"apiGroups":["resource.k8s.io"],"resources":["resourceclaims/status"],"verbs":["update"]}]}`)
+	require.Equal(t, 201, code, "%v", out)
+	code, out = s.do(t, "master", "POST", rbac+"clusterrolebindings", `{"metadata":{"name":"state"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"state"},
+		"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"system:node:n2"}]}`)
+	require.Equal(t, 201, code, "%v", out)
+	code, out = s.do(t, "n2", "PUT", claimsPath+"/one/status", `{"metadata":{"name":"one"},"status":{"allocation":{"devices":{"results":[{"request":"r","driver":"d.example.com","pool":"p","device":"x"}]}}}}`)
+	require.Equal(t, 200, code, "%v", out)
+}

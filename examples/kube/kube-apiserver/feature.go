@@ -83,7 +83,14 @@ const (
 	gateRatcheting        = "CRDValidationRatcheting"
 	gateCreateByWebSocket = "AuthorizePodWebsocketUpgradeCreatePermission"
 	gateStrictAddresses   = "StrictIPCIDRValidation"
+	gateServiceNames      = "RelaxedServiceNameValidation"
+	gateDeviceStates      = "DRAResourceClaimGranularStatusAuthorization"
 	gateNodeAudiences     = "ServiceAccountNodeAudienceRestriction"
+	gateNodeFeatures      = "NodeDeclaredFeatures"
+	gateTopologyLabels    = "PodTopologyLabelsAdmission"
+	gateTrustBundles      = "ClusterTrustBundle"
+	gateEnums             = "OpenAPIEnums"
+	gateMigrations        = "StorageVersionMigrator"
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
@@ -92,7 +99,7 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
 	}
 }
 
@@ -115,6 +122,9 @@ func (o *options) checkGates() (problems []error) {
 			case name == "":
 			case ours[name]:
 				o.libraryGates = append(o.libraryGates, part)
+				if known && err == nil {
+					o.features[name] = gate{on: on}
+				}
 			case !known:
 				problems = append(problems, fmt.Errorf("--feature-gates: unrecognized feature gate: %q%s", name, meant(name, o.features.names())))
 			case err != nil:
@@ -135,14 +145,22 @@ func (o *options) checkGates() (problems []error) {
 }
 
 // servedVersions are the versions that this server has, by group.
-func servedVersions() map[string][]string {
+func (o *options) servedVersions() map[string][]string {
+	certificates := []string{"v1"}
+	if o.features[gateTrustBundles].on {
+		certificates = append(certificates, "v1beta1")
+	}
+	var migrations []string
+	if o.features[gateMigrations].on {
+		migrations = []string{"v1beta1"}
+	}
 	return map[string][]string{
 		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
-		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": {"v1"}, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
+		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
 		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
 		// Groups of kube-apiserver that are not served here.
-		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil,
+		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": migrations,
 	}
 }
 
@@ -150,7 +168,7 @@ func servedVersions() map[string][]string {
 // have is accepted, since kube-apiserver accepts versions that existed in any release. A group that
 // kube-apiserver does not have is an error.
 func (o *options) checkRuntimeConfig() (problems []error) {
-	served := servedVersions()
+	served := o.servedVersions()
 	var groups []string
 	for group := range served {
 		groups = append(groups, group)

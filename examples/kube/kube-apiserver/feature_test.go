@@ -3,7 +3,9 @@ package main
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -72,7 +75,7 @@ func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
 		}
 	}
 	served["networking.k8s.io"] = []string{"v1", "v1beta1"} // the latter from 1.31 to 1.33
-	require.Equal(t, served, servedVersions(), "the list is as the kinds are")
+	require.Equal(t, served, parsed(t).servedVersions(), "the list is as the kinds are")
 
 	o := parsed(t, "--runtime-config=api/all=true,batch/v2alpha1=true,apiextensions.k8s.io/v1beta1,v1/pods=true,apps/v1=true,resource.k8s.io/v1alpha3/deviceclasses=false")
 	require.Equal(t, []string{"api/all=true", "v1/pods=true", "apps/v1=true"}, o.libraryVersions)
@@ -189,9 +192,66 @@ func TestPagesAboutTheServer(t *testing.T) {
 	require.Contains(t, s.text(t, "master", "/flagz", 200), "\nevent-ttl=7h0m0s\n")
 	require.Equal(t, "{}\n", s.text(t, "master", "/configz", 200))
 	s.text(t, "", "/flagz", 403)
+	s.pages(t)
+	binary := run(t, "--data-dir="+t.TempDir(), "--feature-gates=CBORServingAndStorage=true")
+	answer, _ := binary.accepting(t, "application/cbor;v=v1beta1;g=config.k8s.io;as=Flagz")
+	require.Equal(t, http.StatusOK, answer.StatusCode)
 	off := run(t, "--data-dir="+t.TempDir(), "--feature-gates=ComponentFlagz=false,ComponentStatusz=false")
 	off.text(t, "master", "/statusz", 404)
 	off.text(t, "master", "/flagz", 404)
+}
+
+// accepting asks for /flagz in some form.
+func (s *server) accepting(t *testing.T, accept string) (*http.Response, []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/flagz", http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer master")
+	request.Header.Set("Accept", accept)
+	answer, err := s.client.Do(request)
+	require.NoError(t, err)
+	body, err := io.ReadAll(answer.Body)
+	require.NoError(t, errors.Join(err, answer.Body.Close()))
+	return answer, body
+}
+
+// pages asks for pages about the server in the forms and versions that Kubernetes has.
+func (s *server) pages(t *testing.T) {
+	t.Helper()
+	const beta, alpha = ";v=v1beta1;g=config.k8s.io;as=Flagz", ";v=v1alpha1;g=config.k8s.io;as=Flagz"
+	for accept, want := range map[string]string{
+		"application/json" + beta:                                               "application/json",
+		"application/yaml" + beta:                                               "application/yaml",
+		"application/json" + alpha + ",application/json" + beta:                 "application/json deprecated",
+		"application/json" + beta + ",application/json" + alpha:                 "application/json",
+		"application/json" + strings.Replace(beta, "v1beta1", "v9", 1) + ",*/*": "text/plain; charset=utf-8",
+		"*/*;q=0.5,application/yaml" + beta:                                     "application/yaml",
+		"text/plain":                                                            "text/plain; charset=utf-8",
+		"application/json":                                                      "",
+		"application/json;v=v1beta1;g=config.k8s.io":                            "",
+		"application/cbor" + beta:                                               "", // without the gate
+		"application/xml":                                                       "",
+	} {
+		answer, body := s.accepting(t, accept)
+		if want == "" {
+			require.Equal(t, http.StatusNotAcceptable, answer.StatusCode, accept)
+			continue
+		}
+		mediaType, deprecated := strings.CutSuffix(want, " deprecated")
+		require.Equal(t, http.StatusOK, answer.StatusCode, accept)
+		require.Equal(t, mediaType, answer.Header.Get("Content-Type"), accept)
+		require.Equal(t, deprecated, strings.Contains(answer.Header.Get("Warning"), "This version of the flagz endpoint is deprecated"), accept)
+		if mediaType == "application/json" {
+			var page struct {
+				APIVersion, Kind string
+				Metadata         struct{ Name string }
+				Flags            map[string]string
+			}
+			require.NoError(t, json.Unmarshal(body, &page))
+			require.Equal(t, "config.k8s.io/"+map[bool]string{true: "v1alpha1", false: "v1beta1"}[deprecated], page.APIVersion)
+			require.Equal(t, "Flagz apiserver 7h0m0s", page.Kind+" "+page.Metadata.Name+" "+page.Flags["event-ttl"])
+		}
+	}
 }
 
 func TestObjectsAreAsLargeAsTheFlagSays(t *testing.T) {
@@ -258,5 +318,15 @@ func TestFLAG_05_OPS_03_OPS_05_OPS_06_FlagsOfTheLibrary(t *testing.T) {
 		w := httptest.NewRecorder()
 		srv.ServeHTTP(w, r)
 		require.Equal(t, want, w.Header().Get("Access-Control-Allow-Origin"))
+	}
+}
+
+// A plugin behind a gate is not asked where the gate is off.
+func TestFLAG_01_PluginsBehindGates(t *testing.T) {
+	for name, gate := range map[string]string{"NodeDeclaredFeatureValidator": "NodeDeclaredFeatures", "PodTopologyLabels": "PodTopologyLabelsAdmission"} {
+		for on, want := range map[string]bool{"true": true, "false": false} {
+			asked := slices.ContainsFunc(parsed(t, "--feature-gates="+gate+"="+on).plugins(), func(p admission.Plugin) bool { return p.Name == name })
+			require.Equal(t, want, asked, name+on)
+		}
 	}
 }

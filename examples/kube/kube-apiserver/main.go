@@ -143,12 +143,18 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
+		UntoldValues:        !o.features[gateEnums].on,
+		StorageMigrations:   o.features[gateMigrations].on,
+		TrustBundles:        o.features[gateTrustBundles].on,
+		ProvideNamespaces:   slices.Contains(o.enabled, kube.NamespaceAutoProvisionName),
 		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
 		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
 		NotReadySeconds:     &o.notReady,
 		UnreachableSeconds:  &o.unreachable,
 		WebSocketsReadAlone: !o.features[gateCreateByWebSocket].on,
 		LooseAddresses:      !o.features[gateStrictAddresses].on,
+		StrictServiceNames:  !o.features[gateServiceNames].on,
+		LooseDeviceStates:   !o.features[gateDeviceStates].on,
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	podsecurity "k8s.io/pod-security-admission/admission/api"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/ownerref"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/internal/accessflags"
@@ -60,6 +61,7 @@ type options struct {
 	admissionConfig string
 	manifests       []*manifestFolder
 	limited         []kube.LimitedResource                // what needs a quota
+	configured      kube.PluginConfiguration              // what other plugins are told
 	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
@@ -324,7 +326,7 @@ func (o *options) settings() []kindwright.Option {
 			RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace,
 			RetryAfterShutdown: o.retryAfter, GoawayChance: o.goawayChance, MaxStreams: o.streams, StrictTransport: o.transport,
 		},
-		kindwright.Access{Origins: anywhere(o.origins)},
+		kindwright.Access{Origins: anywhere(o.origins), CheckOwnerReferences: slices.Contains(o.enabled, ownerref.Name)},
 		kindwright.Debug{Profiles: o.profiling},
 		kindwright.Limits{Reads: limit(o.reads), Writes: limit(o.writes)},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},

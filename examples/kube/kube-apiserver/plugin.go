@@ -7,6 +7,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/noderestriction"
+	"github.com/kindwright/kindwright/admission/ownerref"
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
@@ -36,12 +37,21 @@ func (o *options) checkPlugins() (problems []error) {
 		switch {
 		case slices.Contains(o.disabled, name):
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
-		case name == noderestriction.Name || slices.ContainsFunc(slices.Concat(kube.DefaultPlugins(), kube.OptionalPlugins(), kube.LastPlugins()), func(p admission.Plugin) bool { return p.Name == name }):
-		case slices.Contains(known, name) && !slices.Contains(kube.Plugins(), name):
+		case slices.Contains(known, name) && !slices.Contains(pluginsHere(), name):
 			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
 	}
 	return problems
+}
+
+// pluginsHere names the plugins that do here what they do in kube-apiserver.
+func pluginsHere() []string {
+	out := append(kube.Plugins(), noderestriction.Name, ownerref.Name, kube.NamespaceAutoProvisionName,
+		"ClusterTrustBundleAttest", "JobValidation", "PodGroupProtection", "PodGroupWorkloadExists") // do nothing without gates that are off, and have no effect
+	for _, p := range slices.Concat(kube.DefaultPlugins(), kube.OptionalPlugins(kube.PluginConfiguration{}), kube.LastPlugins()) {
+		out = append(out, p.Name)
+	}
+	return out
 }
 
 // plugins returns the admission plugins: those that are on unless they are disabled, and those that
@@ -55,12 +65,16 @@ func (o *options) plugins() (all []admission.Plugin) {
 		all = append(all, noderestriction.Plugin("", loose...))
 	}
 	all = append(all, o.kept(kube.DefaultPlugins())...)
-	return append(all, slices.DeleteFunc(kube.OptionalPlugins(), func(p admission.Plugin) bool {
+	return append(all, slices.DeleteFunc(kube.OptionalPlugins(o.configured), func(p admission.Plugin) bool {
 		return !slices.Contains(o.enabled, p.Name)
 	})...)
 }
 
-// kept returns the plugins that are not disabled.
+// kept returns the plugins that neither a flag nor a gate switches off.
 func (o *options) kept(plugins []admission.Plugin) []admission.Plugin {
-	return slices.DeleteFunc(plugins, func(p admission.Plugin) bool { return slices.Contains(o.disabled, p.Name) })
+	gates := map[string]string{kube.NodeFeaturesName: gateNodeFeatures, kube.TopologyLabelsName: gateTopologyLabels}
+	return slices.DeleteFunc(plugins, func(p admission.Plugin) bool {
+		gate, behind := gates[p.Name]
+		return slices.Contains(o.disabled, p.Name) || behind && !o.features[gate].on
+	})
 }

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
 const signingRequests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -266,4 +268,36 @@ func TestERR_22_WrongSigningRequests(t *testing.T) {
 		require.Equal(t, 422, code, "%s: %s", c.field, message)
 		require.Contains(t, message, c.want)
 	}
+}
+
+// Who writes the bundle of a signer may attest for the signer, with the gate that serves bundles.
+func TestAUTHZ_TrustBundlesNeedARightToTheSigner(t *testing.T) {
+	s := runSigning(t, "--feature-gates=ClusterTrustBundle=true", "--runtime-config=certificates.k8s.io/v1beta1=true")
+	const bundles, roles = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles", "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	code, out := s.do(t, "master", "PUT", roles+"/sign", `{"metadata":{"name":"sign"},"rules":[
+		{"apiGroups":["certificates.k8s.io"],"resources":["clustertrustbundles"],"verbs":["*"]},
+		{"apiGroups":["certificates.k8s.io"],"resources":["signers"],"resourceNames":["foo.com/bar","baz.com/*"],"verbs":["attest"]}]}`)
+	require.Equal(t, 200, code, "%v", out)
+	authority, err := selfsigned.NewAuthority("a")
+	require.NoError(t, err)
+	text, err := json.Marshal(string(authority.PEM()))
+	require.NoError(t, err)
+	bundle := func(name, signer, more string) string {
+		return fmt.Sprintf(`{"metadata":{"name":%q%s},"spec":{"signerName":%q,"trustBundle":%s}}`, name, more, signer, text)
+	}
+	for name, signer := range map[string]string{"plain": "", "foo.com:bar:a": "foo.com/bar", "baz.com:x:a": "baz.com/x"} {
+		code, out := s.do(t, "sign", "POST", bundles, bundle(name, signer, ""))
+		require.Equal(t, 201, code, "%s: %v", name, out)
+	}
+	const want = `clustertrustbundles.certificates.k8s.io "foo.com:other:a" is forbidden: user not permitted to attest for signerName "foo.com/other"`
+	code, out = s.do(t, "sign", "POST", bundles, bundle("foo.com:other:a", "foo.com/other", ""))
+	require.Equal(t, 403, code)
+	require.Equal(t, want, out["message"])
+	code, out = s.do(t, "master", "POST", bundles, bundle("foo.com:other:a", "foo.com/other", ""))
+	require.Equal(t, 201, code, "%v", out)
+	version := out["metadata"].(map[string]any)["resourceVersion"].(string)
+	code, _ = s.do(t, "sign", "PUT", bundles+"/foo.com:other:a", bundle("foo.com:other:a", "foo.com/other", `,"resourceVersion":"`+version+`","labels":{"a":"b"}`))
+	require.Equal(t, 403, code)
+	code, out = s.do(t, "sign", "PUT", bundles+"/foo.com:other:a", bundle("foo.com:other:a", "foo.com/other", `,"resourceVersion":"`+version+`","finalizers":["example.com/x"]`))
+	require.Equal(t, 200, code, "the collector may finish what it has begun: %v", out)
 }

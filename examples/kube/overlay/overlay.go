@@ -13,6 +13,7 @@ package overlay
 import (
 	_ "embed"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -21,3 +22,28 @@ var document []byte
 
 // Parse returns the overlay, to be given to all kinds of a server.
 func Parse() (*openapi.Overlay, error) { return openapi.ParseOverlay(document) }
+
+// ParseWithoutEnums returns the overlay without the values that strings may have. Schemas then do not tell
+// them, as those of Kubernetes without the feature OpenAPIEnums.
+func ParseWithoutEnums() (*openapi.Overlay, error) {
+	tree, err := json.DecodeTree(document, json.TreeOptions{})
+	if err != nil {
+		return nil, err
+	}
+	whole, _ := tree.(map[string]any)
+	packages, _ := whole["types"].(map[string]any)
+	for _, p := range packages {
+		types, _ := p.(map[string]any)
+		for name, t := range types {
+			tags, _ := t.(map[string]any)
+			if delete(tags, "enum"); len(tags) == 0 {
+				delete(types, name)
+			}
+		}
+	}
+	text, err := json.AppendTree(nil, whole)
+	if err != nil {
+		return nil, err
+	}
+	return openapi.ParseOverlay(text)
+}
