@@ -20,14 +20,14 @@ type validator struct{ index *index }
 // not gives the answer.
 // Source: WHK-12.
 func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
-	now := v.index.current.Load()
-	if hookcontext.Starts(ctx) || !now.any(r) {
+	hooks := v.index.hooks(r)
+	if hookcontext.Starts(ctx) || len(hooks) == 0 {
 		return nil
 	}
 	w := v.index.walk(ctx, r, false)
 	var all []asked
 	views := map[admission.Form]*cel.AdmissionInput{}
-	for at, h := range now.hooks {
+	for at, h := range hooks {
 		one, ok, err := w.concerned(h, at)
 		if err != nil {
 			return err

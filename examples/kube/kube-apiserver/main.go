@@ -143,6 +143,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
+		StaticWebhooks:      o.staticWebhooks,
 		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
 		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
 		NotReadySeconds:     &o.notReady,
