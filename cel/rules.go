@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -51,7 +52,22 @@ type RuleOptions struct {
 
 // Rules are the compiled rules of a schema. They are safe for concurrent use. A nil Rules has no
 // rules.
-type Rules struct{ root *node }
+type Rules struct {
+	root      *node
+	whole     bool                     // see Whole
+	evaluated func(took time.Duration) // see Timing; may be nil
+}
+
+// Whole returns the rules for updates that have to be valid as a whole: a rule counts also if the value
+// that breaks it did not change.
+func (r *Rules) Whole() *Rules {
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.whole = true
+	return &out
+}
 
 // node holds the rules for one schema, and leads to those below it.
 type node struct {
@@ -89,6 +105,7 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 	if known := o.Compiled.of(schema); known != nil {
 		return known, nil
 	}
+	defer o.Compiled.begin()()
 	c := compiler{options: o, open: map[*openapi.Schema]*node{}}
 	if o.Size > 0 && !o.Stored && c.newParts(schema, 0) > minRuleParts+o.Size/bytesOfPart {
 		return nil, []status.FieldError{{Type: meta.CauseFieldValueForbidden, Field: o.Path, Detail: tooManyOfRules}}
@@ -107,6 +124,9 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 		return nil, problems
 	}
 	out := &Rules{root: root}
+	if o.Compiled != nil {
+		out.evaluated = o.Compiled.timing.Evaluated
+	}
 	o.Compiled.keep(schema, out)
 	return out, nil
 }

@@ -20,7 +20,7 @@ func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
-	return s.problems(tree, earlier{})
+	return s.problems(tree, earlier{}, nil)
 }
 
 // ValidateUpdate returns the problems of an object that replaces old, except those that old already
@@ -50,19 +50,31 @@ func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, 
 		delete(old, "apiVersion")
 		delete(old, "kind")
 	}
-	return s.problems(tree, earlier{old, old != nil}), false
+	return s.problems(tree, earlier{old, old != nil}, old), false
+}
+
+// JudgeWhole is [Schema.Judge] of an update that has to be valid as a whole. As in Kubernetes, only the
+// types of lists do not count if the object broke one of them before.
+func (s *Schema) JudgeWhole(tree, old map[string]any) (problems []status.FieldError, valid bool) {
+	if s.ready == nil {
+		return unready(), false
+	}
+	problems = s.problems(tree, earlier{}, old)
+	return problems, len(problems) == 0
 }
 
 // problems validates a second time, in sorted order, if the first pass finds a problem. Valid
 // objects thus never pay for sorting.
-func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError {
+//
+// before is the object that an update replaces, or nil.
+func (s *Schema) problems(tree map[string]any, old earlier, before map[string]any) []status.FieldError {
 	w := walk{first: true}
 	if s.validate(&w, tree, old); len(w.errs) == 0 {
 		return nil
 	}
 	w = walk{sorted: true}
 	s.validate(&w, tree, old)
-	if w.duplicate && s.fromDocument && old.known && s.hasDuplicates(old.value) {
+	if w.duplicate && s.fromDocument && before != nil && s.hasDuplicates(before) {
 		w = walk{sorted: true, excused: true}
 		s.validate(&w, tree, old)
 	}
