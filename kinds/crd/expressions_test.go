@@ -1,6 +1,10 @@
 package crd_test
 
 import (
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,4 +88,35 @@ func TestCEL_24_25_NewExpressionsUseTheLibrariesOfTheReleaseBefore(t *testing.T)
 		got, answer := call(t, srv, "POST", definitions+"?dryRun=All", changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule(expression)))}}))
 		require.Equal(t, code, got, "%s: %v", expression, answer)
 	}
+}
+
+// The metrics tell how long rules take to be compiled, and to be evaluated for each object.
+func TestCEL_RulesAreTimed(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	counted := func(family string) (n int) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/metrics", nil)
+		require.NoError(t, err)
+		response, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		found := regexp.MustCompile(`(?m)^` + family + `_count (\d+)$`).FindSubmatch(text)
+		require.NotNil(t, found, family)
+		require.Contains(t, string(text), family+`_bucket{le="0.005"} `)
+		n, err = strconv.Atoi(string(found[1]))
+		require.NoError(t, err)
+		return n
+	}
+	const compiled, evaluated = "apiserver_cel_compilation_duration_seconds", "apiserver_cel_evaluation_duration_seconds"
+	before := counted(compiled)
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule("self.size < 3")))}}))
+	require.Equal(t, before+1, counted(compiled), "the engine serves what the request has compiled")
+	before = counted(evaluated)
+	for i, size := range []string{"1", "2", "3"} {
+		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/shirts",
+			`{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a`+size+`"},"spec":{"color":"red","size":`+size+`}}`)
+		require.Equal(t, []int{201, 201, 422}[i], code, "%v", answer)
+	}
+	require.Equal(t, before+3, counted(evaluated))
 }
