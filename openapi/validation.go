@@ -321,7 +321,7 @@ func (s *Schema) validateUnique(w *walk, array []any) {
 	var text []byte
 	for i, item := range array {
 		var err error
-		if text, err = json.AppendTree(text[:0], s.identity(item)); err != nil {
+		if text, err = s.appendIdentity(text[:0], item); err != nil {
 			continue
 		}
 		seen[string(text)]++
@@ -367,6 +367,24 @@ func (s *Schema) identity(item any) any {
 		}
 	}
 	return keys
+}
+
+// appendIdentity appends what tells an item from others. Two items with the same text have the same
+// identity.
+func (s *Schema) appendIdentity(text []byte, item any) (_ []byte, err error) {
+	object, ok := s.object(item)
+	if s.ListType == ListSet || !ok {
+		return json.AppendTree(text, item)
+	}
+	text = append(text, '{') // no item that is not an object has this beginning
+	for i, name := range s.ListMapKeys {
+		if value, present := object[name]; present && err == nil {
+			text = append(strconv.AppendInt(text, int64(i), 10), ':')
+			text, err = json.AppendTree(text, value)
+			text = append(text, ',')
+		}
+	}
+	return text, err
 }
 
 // object returns an item of a keyed list. Kubernetes takes null for an object without keys.
