@@ -77,6 +77,7 @@ type node struct {
 	additional *node
 	items      *node
 	allOf      []*node
+	untyped    bool // see place.untyped
 }
 
 // fieldNode leads to the rules for a field.
@@ -172,6 +173,7 @@ type place struct {
 	fixed     *status.Path // of the list whose items cannot be correlated with earlier ones
 	isFixed   bool
 	root      bool // a whole object
+	untyped   bool // below items of what is no list: expressions know no type for it
 }
 
 // below returns the place of a part.
@@ -201,7 +203,7 @@ func (c *compiler) compile(p place) (*node, bool) {
 	if n, open := c.open[p.schema]; open {
 		return n, true
 	}
-	n := &node{schema: p.structure}
+	n := &node{schema: p.structure, untyped: p.untyped}
 	if p.root {
 		n.schema = asResource(p.structure)
 	}
@@ -254,6 +256,7 @@ func (c *compiler) compileParts(n *node, p place) bool {
 		if p.structure.ListType != openapi.ListMap && !p.isFixed {
 			below.fixed, below.isFixed = p.at, true
 		}
+		below.untyped = below.untyped || p.structure.Type != openapi.Array
 		part(&n.items, below)
 	}
 	return sound

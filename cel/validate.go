@@ -167,6 +167,9 @@ func (e *evaluation) spend(cost uint64) bool {
 	return true
 }
 
+// untypedRules are the words of Kubernetes.
+const untypedRules = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
+
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 // evaluate evaluates the rules of one schema for one value.
@@ -175,6 +178,10 @@ func (e *evaluation) evaluate(n *node, v value) {
 	if e.left <= 0 {
 		e.ended, e.exceeded = true, true
 		e.fail(v.at, meta.CauseFieldValueInvalid, kind, outOfBudget)
+		return
+	}
+	if n.untyped { // the value was stored under another schema, and did not change
+		e.fail(v.at, meta.CauseFieldValueInvalid, kind, untypedRules)
 		return
 	}
 	vars := &variables{self: view(v.now, n.schema)}

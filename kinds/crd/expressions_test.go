@@ -120,3 +120,28 @@ func TestCEL_RulesAreTimed(t *testing.T) {
 	}
 	require.Equal(t, before+3, counted(evaluated))
 }
+
+// A rule below items of what is no list any more fails, as in Kubernetes. The list itself does not: it has
+// not changed.
+func TestCRD_14_RulesBelowItemsOfNoListFail(t *testing.T) {
+	spec := func(typ string) map[string]any {
+		items := object(map[string]any{"replicas": map[string]any{"type": "integer"}})
+		items["x-kubernetes-validations"] = []any{rule("self.replicas <= 10")}
+		return object(map[string]any{"spec": object(map[string]any{"backend": map[string]any{"type": typ, "maxItems": 100, "items": items}})})
+	}
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, spec("array"))}}))
+	const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	code, answer := call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"},"spec":{"backend":[{"replicas":8}]}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	code, answer = replace(t, srv, definitions+"/shirts.shop.example.com", func(now tree) {
+		now["spec"].(tree)["versions"] = []any{version("v1", true, spec("object"))}
+	})
+	require.Equal(t, 200, code, "%v", answer)
+	code, answer = replace(t, srv, path+"/a", func(now tree) { now["metadata"].(tree)["labels"] = tree{"key": "value"} })
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `spec.backend[0]: Invalid value: "object": rule compiler initialization error: failed to convert to declType for CEL validation rules`)
+	code, answer = call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"b"},"spec":{"backend":[{"replicas":8}]}}`)
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `Invalid value: "array": spec.backend in body must be of type object: "array"`)
+}
