@@ -79,7 +79,8 @@ func BenchmarkWebhooks(b *testing.B) {
 	others := webhook.NewValidator(&webhook.ValidatingWebhookConfiguration{Webhooks: hooks(100, s, "statefulsets")})
 	same := webhook.NewValidator(&webhook.ValidatingWebhookConfiguration{Webhooks: selecting(hooks(100, s, "deployments"))})
 	one := webhook.NewValidator(&webhook.ValidatingWebhookConfiguration{Webhooks: hooks(1, s, "deployments")})
-	for name, v := range map[string]admission.Validator{"matching=0/resource": others, "matching=0/labels": same, "matching=1/validating": one} {
+	five := webhook.NewValidator(&webhook.ValidatingWebhookConfiguration{Webhooks: hooks(5, s, "deployments")})
+	for name, v := range map[string]admission.Validator{"matching=0/resource": others, "matching=0/labels": same, "matching=1/validating": one, "matching=5/validating": five} {
 		b.Run(name, func(b *testing.B) {
 			r := deployment()
 			require.NoError(b, v.Validate(b.Context(), r))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
@@ -91,6 +90,7 @@ func (a *asks) changed() {
 type changing struct {
 	*walk
 	*asks
+	about *told // what the last webhook was told, if the object is still the same
 }
 
 // object returns the object as the walk has left it.
@@ -125,11 +125,13 @@ func (w *changing) visit(h *hook, at int) error {
 
 // invoke calls a webhook and applies its patch.
 func (w *changing) invoke(h asked) (changed bool, err error) {
-	in, err := match.Input(w.ctx, w.r, h.form, nil)
-	if err != nil {
-		return false, internal(err)
+	if w.about == nil || w.about.form != h.form {
+		if w.about, err = tell(w.ctx, w.r, h.form); err != nil {
+			return false, err
+		}
 	}
-	v, err := w.call(h, &in)
+	in := &w.about.in
+	v, err := w.call(h, w.about)
 	if err != nil {
 		return false, err
 	}
@@ -158,7 +160,7 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	}
 	next := *w.r
 	next.Object = out
-	w.r = &next
+	w.r, w.about = &next, nil
 	return true, nil
 }
 

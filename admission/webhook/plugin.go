@@ -160,7 +160,7 @@ type failure struct{ err error }
 func (f *failure) Error() string { return f.err.Error() }
 
 // call asks a webhook. An error is a *failure, or the answer to the request.
-func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
+func (w *walk) call(h asked, about *told) (*verdict, error) {
 	if w.r.DryRun {
 		if h.SideEffects == nil {
 			return nil, &failure{errors.New("sideEffects is not set")}
@@ -178,7 +178,7 @@ func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
 		return nil, &failure{fmt.Errorf("could not get REST client: %w", err)}
 	}
 	v := &review{group: "admission." + w.x.o.domain(), version: version, mutates: w.mutates, uid: webhook.NewUID()}
-	document, err := v.document(w.r, h.form, in)
+	document, err := v.document(about)
 	if err != nil {
 		return nil, &failure{fmt.Errorf("could not create admission objects: %w", err)}
 	}
