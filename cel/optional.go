@@ -67,4 +67,6 @@ func (a *alternative) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 }
 
 // Eval implements interpreter.Interpretable.
-func (a *alternative) Eval(vars interpreter.Activation) ref.Val { return a.Exec(interpreter.AsFrame(vars)) }
+func (a *alternative) Eval(vars interpreter.Activation) ref.Val {
+	return a.Exec(interpreter.AsFrame(vars))
+}
