@@ -60,7 +60,7 @@ type kindMeters []*apiserver.Served
 var meteredPaths = [...]string{"/healthz", "/livez", "/readyz", "/metrics", "/metrics/slis", "/version", "/api", "/apis", "/openapi/v2", "/openapi/v3"}
 
 // newMeters registers the metrics that do not need the engine.
-func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters {
+func newMeters(version discovery.VersionInfo, size func() (int64, bool), rules *apiserver.Expressions) *meters {
 	m := &meters{paths: map[string]*apiserver.Served{}}
 	r := &m.registry
 	m.requests, m.access, m.health = apiserver.NewRequests(r), apiserver.NewAccess(r), apiserver.NewHealth(r)
@@ -73,6 +73,7 @@ func newMeters(version discovery.VersionInfo, size func() (int64, bool)) *meters
 		Major: version.Major, Minor: version.Minor, GitVersion: version.GitVersion,
 		GitCommit: version.GitCommit, GitTreeState: version.GitTreeState, BuildDate: version.BuildDate,
 	})
+	rules.CollectMetrics(r)
 	internal.CollectRuntime(r)
 	internal.CollectProcess(r, os.DirFS("/proc"))
 	return m

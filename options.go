@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -60,8 +61,11 @@ type config struct {
 	schemas      Schemas
 	debug        Debug
 
-	gates    *feature.Gates    // the features of kubernetes, read by New
-	compiled *cel.Compiled     // rules of schemas, for the engine and for definitions
+	gates    *feature.Gates // the features of kubernetes, read by New
+	compiled *cel.Compiled  // rules of schemas, for the engine and for definitions
+
+	timed *apiserver.Expressions // how long these rules take
+
 	selected feature.Selection // its versions and resources, read by New
 }
 
@@ -78,11 +82,13 @@ type insertion struct {
 }
 
 func defaults() *config {
+	timed := apiserver.NewExpressions()
 	return &config{
 		log:        logr.FromSlogHandler(slog.Default().Handler()),
 		kubernetes: Kubernetes{Version: defaultVersion()},
 		http:       HTTP{RequestTimeout: time.Minute},
-		compiled:   new(cel.Compiled),
+		compiled:   cel.NewCompiled(cel.Timing{Compiled: timed.Compiled, Evaluated: timed.Evaluated}),
+		timed:      timed,
 		access:     Access{RecheckEvery: time.Minute, OpenPaths: []string{"/healthz", "/livez", "/readyz"}},
 	}
 }

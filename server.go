@@ -123,7 +123,7 @@ func absent(b storage.Backend) bool {
 
 // build makes the parts of the server from its configuration.
 func (s *Server) build() error {
-	s.meters = newMeters(s.versionInfo(), s.storeSize)
+	s.meters = newMeters(s.versionInfo(), s.storeSize, s.cfg.timed)
 	s.reports = append(s.reports, s.count)
 	if err := s.buildAccess(); err != nil {
 		return err

@@ -148,30 +148,48 @@ func (m *member) handles(t *Target) bool {
 }
 
 // Mutate runs the mutators that handle a write, each on the object that the previous one returned.
-// It returns the last object and whether it differs from r.Object. It stops at the first error, or
-// when ctx ends. A panic in a plugin becomes an error.
+// All run once more if one of them asks for it; see Reinvocation. It returns the last object and
+// whether it differs from r.Object. It stops at the first error, or when ctx ends. A panic in a
+// plugin becomes an error.
 func (c *Chain) Mutate(ctx context.Context, r *Request) (object map[string]any, changed bool, err error) {
 	if c == nil {
 		return r.Object, false, nil
 	}
 	start := c.begin()
 	defer func() { c.end(Timing{Operation: r.Operation}, err, start) }()
-	now, t := *r, r.Target() // the caller's request keeps its object
+	now := *r // the caller's request keeps its object
+	now.Reinvocation = &Reinvocation{}
+	changed, err = c.round(ctx, &now)
+	if err == nil && now.Reinvocation.requested {
+		now.Reinvocation.again = true
+		var more bool
+		more, err = c.round(ctx, &now)
+		changed = changed || more
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return now.Object, changed, nil
+}
+
+// round runs the mutators once, and replaces the object of the request.
+func (c *Chain) round(ctx context.Context, now *Request) (changed bool, err error) {
+	t := now.Target()
 	for i := range c.mutators {
 		m := &c.mutators[i]
-		made, err := m.mutate(ctx, &now, &t, c)
+		made, err := m.mutate(ctx, now, &t, c)
 		if err != nil {
-			return nil, false, err
+			return false, err
 		}
 		if identical(made, now.Object) {
 			continue
 		}
 		if now.Object, err = m.result(made, now.Object); err != nil {
-			return nil, false, err
+			return false, err
 		}
 		changed = true
 	}
-	return now.Object, changed, nil
+	return changed, nil
 }
 
 // Validate runs the validators that handle a write. It stops at the first error, or when ctx ends.

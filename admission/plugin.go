@@ -19,6 +19,9 @@ import (
 // Mutators also run for deletions. Those have no object, so the mutator returns nil, as Allowed and
 // Patched do.
 //
+// A Mutator may be asked a second time about one write, with the object that later mutators have
+// changed; see Reinvocation. It must leave what it has done already as it is.
+//
 // A Mutator is called concurrently for different requests, and must return when ctx ends.
 type Mutator interface {
 	Mutate(ctx context.Context, r *Request) (map[string]any, error)

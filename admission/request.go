@@ -54,6 +54,9 @@ type Request struct {
 	// such as for connections.
 	Notes *Notes
 
+	// Reinvocation is what mutators know about being asked twice. The chain sets it.
+	Reinvocation *Reinvocation
+
 	// Server answers questions about other objects and versions. The engine sets it. In a test it
 	// may be nil; those questions then return errors.
 	Server Server

@@ -270,3 +270,37 @@ func TestPOL_07_Budget(t *testing.T) {
 	_, err = run.Evaluate(ctx, check)
 	require.ErrorIs(t, err, gone)
 }
+
+// What is no optional value is its own alternative, as in Kubernetes: public policies rely on it. The
+// alternative is evaluated only if it is needed, and errors stay errors.
+func TestCEL_11_OptionalsOfValuesThatAreNone(t *testing.T) {
+	a := admission(t)
+	require.NoError(t, a.Define("containers", "object.spec.containers + object.spec.?initContainers.orValue([])"))
+	for text, want := range map[string]any{
+		"variables.containers.all(c, c.image.orValue('none') == 'i')":        true,
+		"object.spec.containers.orValue([]).size() == 1":                     true,
+		"dyn(object.spec.replicas.or(optional.of(1))) == dyn(2)":             true,
+		"object.spec.?replicas.orValue(1 / 0) == 2":                          true,
+		"object.spec.?none.orValue(7) == 7":                                  true,
+		"object.spec.?none.or(optional.of(8)).value() == 8":                  true,
+		"object.spec.?replicas.or(optional.of(8)).value() == 2":              true,
+		"object.spec.?none.or(object.spec.?replicas).orValue(3) == 2":        true,
+		"[1].map(i, object.spec.?none.orValue(i)) == [1]":                    true,
+		"object.spec.containers.map(c, c.?ports.orValue([1])) == [dyn([1])]": true,
+	} {
+		got, err := value(t, a, text, cel.AdmissionInput{Object: pod})
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"object.spec.none.orValue(1) == 1", "object.spec.?none.orValue(1 / 0) == 1", "'a'.orValue('b') == 'a'"} {
+		_, err := value(t, a, text, cel.AdmissionInput{Object: pod})
+		require.Error(t, err, text)
+	}
+	e, err := cel.NewEnvironment(cel.Claims())
+	require.NoError(t, err)
+	p, err := e.Compile("claims.groups.orValue([]).size() == 1", cel.Bool())
+	require.NoError(t, err)
+	holds, err := p.Holds(t.Context(), cel.Values{"claims": map[string]any{"groups": []any{"a"}}})
+	require.NoError(t, err)
+	require.True(t, holds)
+}

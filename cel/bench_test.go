@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -51,8 +52,19 @@ func BenchmarkCompileRules(b *testing.B) {
 // BenchmarkValidateRules evaluates 20 rules: ten once, and two for each of five items.
 func BenchmarkValidateRules(b *testing.B) {
 	schema, object := manyRules(b)
-	rules, problems := cel.CompileRules(schema, cel.RuleOptions{})
+	rules, problems := cel.CompileRules(schema, cel.RuleOptions{Compiled: new(cel.Compiled)})
 	require.Empty(b, problems)
+	var sum time.Duration
+	timed, problems := cel.CompileRules(schema, cel.RuleOptions{Compiled: cel.NewCompiled(cel.Timing{Evaluated: func(took time.Duration) { sum += took }})})
+	require.Empty(b, problems)
+	b.Run("timed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if problems := timed.Validate(b.Context(), object, object, true, nil); len(problems) > 0 {
+				b.Fatal(problems)
+			}
+		}
+	})
 	for name, sound := range map[string]bool{"bounded": true, "counted": false} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -2,6 +2,7 @@ package cel
 
 import (
 	"sync"
+	"time"
 	"weak"
 
 	"github.com/kindwright/kindwright/openapi"
@@ -10,12 +11,32 @@ import (
 // Compiled knows the rules of schemas that have been compiled, as long as somebody uses them. What a request
 // has compiled to validate it need not be compiled again to be served. It is safe for concurrent use.
 type Compiled struct {
+	timing Timing
+
 	mu    sync.Mutex
 	rules map[weak.Pointer[openapi.Schema]]weak.Pointer[Rules]
 	sweep int // the number of entries at which those of freed rules are deleted
 }
 
 const minSweep = 64
+
+// Timing is told how long rules take, by the goroutine that waits for them. Either part may be nil.
+type Timing struct {
+	Compiled  func(took time.Duration) // all rules of a schema
+	Evaluated func(took time.Duration) // all rules for an object
+}
+
+// NewCompiled returns a Compiled that tells t about the rules that are compiled with it.
+func NewCompiled(t Timing) *Compiled { return &Compiled{timing: t} }
+
+// begin returns the function that tells how long compiling took. c may be nil.
+func (c *Compiled) begin() func() {
+	if c == nil || c.timing.Compiled == nil {
+		return func() {}
+	}
+	start := time.Now()
+	return func() { c.timing.Compiled(time.Since(start)) }
+}
 
 // of returns the rules of a schema, or nil. c may be nil.
 func (c *Compiled) of(schema *openapi.Schema) *Rules {

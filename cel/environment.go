@@ -104,6 +104,7 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 		celgo.CrossTypeNumericComparisons(true),
 		celgo.ParserExpressionSizeLimit(MaxExpressionLength),
 		celgo.ParserRecursionLimit(maxExpressionDepth),
+		lenientOptionals(),
 		celgo.OptionalTypes(celgo.OptionalTypesVersion(optionalVersion)),
 		ext.Strings(ext.StringsVersion(stringsVersion)),
 		ext.Lists(ext.ListsVersion(listsVersion)),

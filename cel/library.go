@@ -38,6 +38,7 @@ func libraries() []library {
 		}},
 		{since: 28, options: []celgo.EnvOption{
 			celgo.CrossTypeNumericComparisons(true),
+			lenientOptionals(),
 			celgo.OptionalTypes(celgo.OptionalTypesVersion(optionalVersion)),
 		}},
 		{since: 27, options: authorizerLibrary()},

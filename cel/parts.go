@@ -26,7 +26,7 @@ const (
 	maxScopeParts = 8_000 // of all expressions of a policy; public ones have up to 1,900
 
 	maxSchemaDepth  = 200 // of documents, which do not contain themselves
-	maxRuleProblems = 32  // after which rules are not compiled any more
+	maxRuleProblems = 10  // after which rules are not compiled any more
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -51,7 +52,22 @@ type RuleOptions struct {
 
 // Rules are the compiled rules of a schema. They are safe for concurrent use. A nil Rules has no
 // rules.
-type Rules struct{ root *node }
+type Rules struct {
+	root      *node
+	whole     bool                     // see Whole
+	evaluated func(took time.Duration) // see Timing; may be nil
+}
+
+// Whole returns the rules for updates that have to be valid as a whole: a rule counts also if the value
+// that breaks it did not change.
+func (r *Rules) Whole() *Rules {
+	if r == nil {
+		return nil
+	}
+	out := *r
+	out.whole = true
+	return &out
+}
 
 // node holds the rules for one schema, and leads to those below it.
 type node struct {
@@ -61,6 +77,7 @@ type node struct {
 	additional *node
 	items      *node
 	allOf      []*node
+	untyped    bool // see place.untyped
 }
 
 // fieldNode leads to the rules for a field.
@@ -89,6 +106,7 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 	if known := o.Compiled.of(schema); known != nil {
 		return known, nil
 	}
+	defer o.Compiled.begin()()
 	c := compiler{options: o, open: map[*openapi.Schema]*node{}}
 	if o.Size > 0 && !o.Stored && c.newParts(schema, 0) > minRuleParts+o.Size/bytesOfPart {
 		return nil, []status.FieldError{{Type: meta.CauseFieldValueForbidden, Field: o.Path, Detail: tooManyOfRules}}
@@ -107,6 +125,9 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 		return nil, problems
 	}
 	out := &Rules{root: root}
+	if o.Compiled != nil {
+		out.evaluated = o.Compiled.timing.Evaluated
+	}
 	o.Compiled.keep(schema, out)
 	return out, nil
 }
@@ -152,6 +173,7 @@ type place struct {
 	fixed     *status.Path // of the list whose items cannot be correlated with earlier ones
 	isFixed   bool
 	root      bool // a whole object
+	untyped   bool // below items of what is no list: expressions know no type for it
 }
 
 // below returns the place of a part.
@@ -181,7 +203,7 @@ func (c *compiler) compile(p place) (*node, bool) {
 	if n, open := c.open[p.schema]; open {
 		return n, true
 	}
-	n := &node{schema: p.structure}
+	n := &node{schema: p.structure, untyped: p.untyped}
 	if p.root {
 		n.schema = asResource(p.structure)
 	}
@@ -234,6 +256,7 @@ func (c *compiler) compileParts(n *node, p place) bool {
 		if p.structure.ListType != openapi.ListMap && !p.isFixed {
 			below.fixed, below.isFixed = p.at, true
 		}
+		below.untyped = below.untyped || p.structure.Type != openapi.Array
 		part(&n.items, below)
 	}
 	return sound

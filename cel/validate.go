@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -39,13 +40,17 @@ func (r *Rules) Validate(ctx context.Context, object, old map[string]any, sound 
 	if r == nil {
 		return nil
 	}
-	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: !sound}
+	if r.evaluated != nil {
+		start := time.Now()
+		defer func() { r.evaluated(time.Since(start)) }()
+	}
+	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: !sound, whole: r.whole}
 	if sound {
 		e.left /= boundMargin
 	}
 	e.run(r.root, object, old)
 	if e.exceeded && !e.count { // by the bounds; what the rules really cost may be less
-		e = &evaluation{ctx: ctx, left: ObjectCostLimit, count: true}
+		e = &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, whole: r.whole}
 		e.run(r.root, object, old)
 	}
 	if warn != nil {
@@ -61,6 +66,7 @@ type evaluation struct {
 	ctx      context.Context //nolint:containedctx // of one call
 	left     int64           // of the budget
 	count    bool            // what the rules really cost
+	whole    bool            // see Rules.Whole
 	ended    bool
 	exceeded bool
 
@@ -71,7 +77,10 @@ type evaluation struct {
 func (e *evaluation) run(root *node, object, old map[string]any) {
 	v := value{at: nil, now: object}
 	if old != nil {
-		v.old, v.before = old, &earlier{value: object, old: old, schema: root.schema, known: true, root: true}
+		v.old = old
+	}
+	if old != nil && !e.whole {
+		v.before = &earlier{value: object, old: old, schema: root.schema, known: true, root: true}
 	}
 	e.visit(root, v)
 }
@@ -158,6 +167,9 @@ func (e *evaluation) spend(cost uint64) bool {
 	return true
 }
 
+// untypedRules are the words of Kubernetes.
+const untypedRules = "rule compiler initialization error: failed to convert to declType for CEL validation rules"
+
 const outOfBudget = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 // evaluate evaluates the rules of one schema for one value.
@@ -166,6 +178,10 @@ func (e *evaluation) evaluate(n *node, v value) {
 	if e.left <= 0 {
 		e.ended, e.exceeded = true, true
 		e.fail(v.at, meta.CauseFieldValueInvalid, kind, outOfBudget)
+		return
+	}
+	if n.untyped { // the value was stored under another schema, and did not change
+		e.fail(v.at, meta.CauseFieldValueInvalid, kind, untypedRules)
 		return
 	}
 	vars := &variables{self: view(v.now, n.schema)}

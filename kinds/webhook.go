@@ -19,7 +19,9 @@ import (
 // admissionregistration.{domain}/v1, with what [WithWebhooks] adds: the webhooks that clients configure are
 // asked.
 //
-//	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), …))
+//	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), …))
+//
+// Give it after [Policies], so that policies are asked first, as in Kubernetes.
 //
 // Source: WHK-01.
 func Webhooks(o WebhookOptions) registry.Definition { return WithWebhooks(o, webhookKinds{}) }
@@ -32,6 +34,9 @@ type WebhookOptions struct {
 
 	// Mutating and Validating are how the server proves to webhooks who it is; nil: it does not.
 	Mutating, Validating *webhook.Credentials
+
+	// Statics are webhooks that the program configures, such as those of files; nil: there are none.
+	Statics *webhook.Statics
 
 	// Stats counts the calls. It is for definitions that hide the one of [WithWebhooks] from the server,
 	// which otherwise shows its metrics.
@@ -148,7 +153,7 @@ func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
 		resources[i] = &own
 	}
 	b.Resources = resources
-	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called}
+	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called}
 	b.Plugins = append(append([]admission.Plugin{}, b.Plugins...), webhook.Mutations(o), webhook.Plugin(o))
 	return b, nil
 }

@@ -36,7 +36,7 @@ const (
 
 func serveWebhooks(t *testing.T, b storage.Backend, opts ...kindwright.Option) *host {
 	t.Helper()
-	return serve(t, b, nil, append(opts, kindwright.Serve(kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies(), kinds.ConfigMaps(), kinds.Secrets()))...)
+	return serve(t, b, nil, append(opts, kindwright.Serve(kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.ConfigMaps(), kinds.Secrets()))...)
 }
 
 // hookServer is a webhook. answer makes its response of a request.

@@ -74,6 +74,7 @@ func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
 	// that changes the nodes.
 	before := len(r.errs)
 	r.document(root, position{}, true)
+	sound = sound && !r.isFull() // what comes now would only be counted
 	keywords := slices.Clone(r.errs[before:])
 	r.errs = r.errs[:before]
 	var s *Schema

@@ -113,6 +113,10 @@ func (r *treeRules) keywords(n *node, p position) {
 func validType(typ string) bool { return typ == "" || slices.Contains(documentTypes, typ) }
 
 func (r *treeRules) unsupported(keyword, value string, supported ...string) {
+	if r.isFull() {
+		r.more++ // a message takes more memory than the node that it is about
+		return
+	}
 	quoted := make([]string, len(supported))
 	for i, text := range supported {
 		quoted[i] = strconv.Quote(text)

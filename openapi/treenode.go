@@ -257,13 +257,13 @@ func scalarOf(tree map[string]any) (scalar, bool) {
 		return scalar{}, false
 	}
 	switch Type(typ) {
-	case String, Integer, Number, Boolean:
-		return scalar{typ: typ, format: format}, true
+	case Object, Array, "":
+		return scalar{}, false // these have parts, or come with a keyword that is none of a scalar
 	}
-	return scalar{}, false
+	return scalar{typ: typ, format: format}, len(typ) <= maxSharedFormat // also a type that there is not
 }
 
-// maxSharedFormat bounds the names of formats by which nodes are shared.
+// maxSharedFormat bounds the names of formats and types by which nodes are shared.
 const maxSharedFormat = 64
 
 // maxStrange is how many schemas are read of those that no schema may have, such as the items of a list of items. One
@@ -505,7 +505,9 @@ func (r *treeReader) branches(v any) (nodes []*node, schemas []*Schema) {
 // rules stores validation expressions without compiling them. Package cel compiles them and reports
 // their errors.
 func (r *treeReader) rules(s *Schema, v any) {
-	for i, item := range r.list(v) {
+	list := r.list(v)
+	s.Rules = slices.Grow(s.Rules, len(list))
+	for i, item := range list {
 		r.path = append(r.path, json.Item(i))
 		tree, ok := item.(map[string]any)
 		if !ok {

@@ -20,7 +20,7 @@ func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
-	return s.problems(tree, earlier{})
+	return s.problems(tree, earlier{}, nil)
 }
 
 // ValidateUpdate returns the problems of an object that replaces old, except those that old already
@@ -50,19 +50,31 @@ func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, 
 		delete(old, "apiVersion")
 		delete(old, "kind")
 	}
-	return s.problems(tree, earlier{old, old != nil}), false
+	return s.problems(tree, earlier{old, old != nil}, old), false
+}
+
+// JudgeWhole is [Schema.Judge] of an update that has to be valid as a whole. As in Kubernetes, only the
+// types of lists do not count if the object broke one of them before.
+func (s *Schema) JudgeWhole(tree, old map[string]any) (problems []status.FieldError, valid bool) {
+	if s.ready == nil {
+		return unready(), false
+	}
+	problems = s.problems(tree, earlier{}, old)
+	return problems, len(problems) == 0
 }
 
 // problems validates a second time, in sorted order, if the first pass finds a problem. Valid
 // objects thus never pay for sorting.
-func (s *Schema) problems(tree map[string]any, old earlier) []status.FieldError {
+//
+// before is the object that an update replaces, or nil.
+func (s *Schema) problems(tree map[string]any, old earlier, before map[string]any) []status.FieldError {
 	w := walk{first: true}
 	if s.validate(&w, tree, old); len(w.errs) == 0 {
 		return nil
 	}
 	w = walk{sorted: true}
 	s.validate(&w, tree, old)
-	if w.duplicate && s.fromDocument && old.known && s.hasDuplicates(old.value) {
+	if w.duplicate && s.fromDocument && before != nil && s.hasDuplicates(before) {
 		w = walk{sorted: true, excused: true}
 		s.validate(&w, tree, old)
 	}
@@ -309,7 +321,7 @@ func (s *Schema) validateUnique(w *walk, array []any) {
 	var text []byte
 	for i, item := range array {
 		var err error
-		if text, err = json.AppendTree(text[:0], s.identity(item)); err != nil {
+		if text, err = s.appendIdentity(text[:0], item); err != nil {
 			continue
 		}
 		seen[string(text)]++
@@ -355,6 +367,24 @@ func (s *Schema) identity(item any) any {
 		}
 	}
 	return keys
+}
+
+// appendIdentity appends what tells an item from others. Two items with the same text have the same
+// identity.
+func (s *Schema) appendIdentity(text []byte, item any) (_ []byte, err error) {
+	object, ok := s.object(item)
+	if s.ListType == ListSet || !ok {
+		return json.AppendTree(text, item)
+	}
+	text = append(text, '{') // no item that is not an object has this beginning
+	for i, name := range s.ListMapKeys {
+		if value, present := object[name]; present && err == nil {
+			text = append(strconv.AppendInt(text, int64(i), 10), ':')
+			text, err = json.AppendTree(text, value)
+			text = append(text, ',')
+		}
+	}
+	return text, err
 }
 
 // object returns an item of a keyed list. Kubernetes takes null for an object without keys.

@@ -54,12 +54,15 @@ func (w *walk) done() bool { return w.first && len(w.errs) > 0 }
 // fail records a problem at the current position. It formats the path only for problems that are
 // kept, since formatting dominates the cost.
 func (w *walk) fail(t meta.CauseType, value any, detail string) {
-	if len(w.errs) == maxErrors {
+	if w.isFull() {
 		w.more++
 		return
 	}
 	w.errs = append(w.errs, status.FieldError{Type: t, Field: json.FormatPath(w.path), Value: value, Detail: detail})
 }
+
+// isFull reports whether further problems are only counted.
+func (w *walk) isFull() bool { return len(w.errs) == maxErrors }
 
 // report returns the problems found. If some were dropped, the last entry states the total.
 func (w *walk) report() []status.FieldError {
@@ -81,7 +84,7 @@ func (w *walk) failAt(step json.Step, t meta.CauseType, value any, detail string
 // body starts a message with the field's position, in the wording that clients know from custom
 // resources.
 func (w *walk) body(format string, args ...any) string {
-	if len(w.errs) == maxErrors {
+	if w.isFull() {
 		return "" // fail drops it; a message takes more memory than the value that it is about
 	}
 	path := json.FormatPath(w.path)

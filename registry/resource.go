@@ -90,6 +90,11 @@ type WriteRules struct {
 	// Source: META-12.
 	CountAnnotations bool
 
+	// NoRatcheting judges an update as a new object. By default, what the object broke before does not
+	// count while it stays as it is.
+	// Source: KEP-4008.
+	NoRatcheting bool
+
 	// TTL removes objects that nobody has written to for so long. 0 keeps them. It counts from the
 	// last write, across restarts, with a precision of seconds.
 	// Source: EVT-02.

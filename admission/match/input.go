@@ -113,9 +113,13 @@ func Describe(r *admission.Request, as admission.Form) map[string]any {
 	resource := func(v meta.GroupVersionResource) any {
 		return map[string]any{"group": v.Group, "version": v.Version, "resource": v.Resource}
 	}
+	shownKind, shownResource := kind(as.Kind), resource(as.Resource)
+	askedKind, askedResource := shownKind, shownResource
+	if r.RequestKind != as.Kind || r.RequestResource != as.Resource {
+		askedKind, askedResource = kind(r.RequestKind), resource(r.RequestResource)
+	}
 	out := map[string]any{
-		"kind": kind(as.Kind), "resource": resource(as.Resource),
-		"requestKind": kind(r.RequestKind), "requestResource": resource(r.RequestResource),
+		"kind": shownKind, "resource": shownResource, "requestKind": askedKind, "requestResource": askedResource,
 		"operation": string(r.Operation), "dryRun": r.DryRun, "userInfo": userInfo(r),
 	}
 	for name, text := range map[string]string{

@@ -3,13 +3,11 @@ package policy
 import (
 	"fmt"
 	"io/fs"
-	"reflect"
 	"strings"
 
-	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/manifest"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/internal/yaml"
-	"github.com/kindwright/kindwright/openapi"
 )
 
 // Manifests are policies and bindings that a program has, in place of the API: as Go values, or from
@@ -21,9 +19,6 @@ type Manifests struct {
 	Mutating         []*MutatingAdmissionPolicy
 	MutatingBindings []*MutatingAdmissionPolicyBinding
 }
-
-// maxManifest bounds a document of a manifest, in bytes.
-const maxManifest = 3 << 20
 
 // ReadManifests reads manifests from files in YAML or JSON. The patterns are those of fs.Glob; without
 // any, it reads all .yaml, .yml and .json files. A document is an object or a v1 List of objects. Unknown
@@ -49,38 +44,8 @@ func ReadManifests(fsys fs.FS, patterns ...string) (m Manifests, err error) {
 
 // Add adds the objects of one file; see [ReadManifests]. The name is for the error.
 func (m *Manifests) Add(name string, data []byte) error {
-	for i, document := range yaml.Documents(data) {
-		if err := m.read(document); err != nil {
-			return fmt.Errorf("admission policies: %s, document %d: %w", name, i+1, err)
-		}
-	}
-	return nil
-}
-
-func (m *Manifests) read(document []byte) error {
-	data, err := yaml.ToJSON(document, maxManifest)
-	if err != nil {
-		return err
-	}
-	t, err := json.DecodeTree(data, json.TreeOptions{})
-	if err != nil {
-		return err
-	}
-	object, _ := t.(map[string]any)
-	if tree.Text(object, "apiVersion") != "v1" || tree.Text(object, "kind") != "List" {
-		return m.add(object)
-	}
-	for name := range object {
-		if name != "apiVersion" && name != "kind" && name != "items" && name != "metadata" {
-			return fmt.Errorf("unknown field %q", name)
-		}
-	}
-	items, _ := object["items"].([]any)
-	for i, item := range items {
-		one, _ := item.(map[string]any)
-		if err := m.add(one); err != nil {
-			return fmt.Errorf("items[%d]: %w", i, err)
-		}
+	if err := manifest.Each(data, m.add); err != nil {
+		return fmt.Errorf("admission policies: %s, %w", name, err)
 	}
 	return nil
 }
@@ -94,31 +59,13 @@ func (m *Manifests) add(object map[string]any) error {
 	}
 	switch kind {
 	case "ValidatingAdmissionPolicy":
-		return decodeTo(object, &m.Policies)
+		return manifest.Append(&m.Policies, object)
 	case "ValidatingAdmissionPolicyBinding":
-		return decodeTo(object, &m.Bindings)
+		return manifest.Append(&m.Bindings, object)
 	case "MutatingAdmissionPolicy":
-		return decodeTo(object, &m.Mutating)
+		return manifest.Append(&m.Mutating, object)
 	case "MutatingAdmissionPolicyBinding":
-		return decodeTo(object, &m.MutatingBindings)
+		return manifest.Append(&m.MutatingBindings, object)
 	}
 	return fmt.Errorf("kind %q: must be ValidatingAdmissionPolicy, MutatingAdmissionPolicy or one of their bindings", kind)
-}
-
-func decodeTo[T any](object map[string]any, list *[]*T) error {
-	one := new(T)
-	*list = append(*list, one)
-	return decode(object, one)
-}
-
-// decode reads an object strictly.
-func decode(object map[string]any, into any) error {
-	schema, err := (&openapi.Types{}).Schema(reflect.TypeOf(into).Elem())
-	if err != nil {
-		return err
-	}
-	for field := range schema.Unknown(object) {
-		return fmt.Errorf("unknown field %q", field.Path)
-	}
-	return json.FromTree(object, into)
 }

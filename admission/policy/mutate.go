@@ -129,47 +129,72 @@ type invocation struct {
 	binding *binding
 	form    admission.Form
 	param   map[string]any
+}
 
-	invoked bool // its conditions held
+// invoked identifies an invocation in both rounds.
+type invoked struct {
+	hook             *hook
+	binding          *binding
+	namespace, param string
+}
+
+func (i *invocation) key() invoked {
+	return invoked{i.hook, i.binding, tree.Text(i.param, "metadata", "namespace"), tree.Text(i.param, "metadata", "name")}
+}
+
+// evaluated is what is known of one request after the first round.
+type evaluated struct {
+	policies *snapshot
+	again    map[invoked]bool // ask to be evaluated again
+	changed  bool             // one of the policies changed the object
+	left     map[string]any   // the object after the round
 }
 
 // Mutate changes the object as the policies say: in the order of their names, of the names of their
 // bindings and of their parameters. Each sees the object as those before have left it. Which policies
 // are about the write is decided by the object that the request brings.
 //
-// After a change, policies that ask for it are evaluated once more.
+// In the second round, policies that ask for it are evaluated again if anything has changed the object
+// since the first began. A policy that was not evaluated in the first is not evaluated in the second.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
-	now := m.index.current.Load()
-	if r.Object == nil || r.Server == nil || hookcontext.Starts(ctx) || !now.any(r) {
+	now, again := m.index.current.Load(), r.Reinvocation.Again()
+	if r.Object == nil || r.Server == nil || hookcontext.Starts(ctx) {
 		return admission.Allowed(r)
 	}
-	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}
-	all := w.invocations(now)
-	if len(all) == 0 && len(w.denials) == 0 {
+	var before *evaluated
+	if again {
+		before, _ = r.Reinvocation.State(m).(*evaluated)
+		if before == nil || !before.changed && json.Equal(before.left, r.Object) {
+			return admission.Allowed(r)
+		}
+		now = before.policies
+	}
+	if !now.any(r) {
 		return admission.Allowed(r)
 	}
-	changes := changing{walk: w}
+	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}}
+	all := changes.invocations(now)
 	for i := range all {
+		if again && !before.again[all[i].key()] {
+			continue
+		}
 		if err := changes.invoke(&all[i]); err != nil {
 			return nil, err
 		}
 	}
-	if changes.dirty {
-		for i := range all {
-			if again := &all[i]; again.invoked && again.compile().again {
-				if err := changes.invoke(again); err != nil {
-					return nil, err
-				}
-			}
-		}
+	if len(changes.denials) > 0 {
+		return nil, changes.mutationAnswer()
 	}
-	if len(w.denials) > 0 {
-		return nil, w.mutationAnswer()
+	if changes.changed {
+		r.Reinvocation.Request()
 	}
-	if json.Equal(w.r.Object, r.Object) {
+	if !again && len(changes.again) > 0 {
+		r.Reinvocation.Keep(m, &evaluated{policies: now, again: changes.again, changed: changes.changed, left: changes.r.Object})
+	}
+	if !changes.changed || json.Equal(changes.r.Object, r.Object) {
 		return admission.Allowed(r)
 	}
-	return w.r.Object, nil
+	return changes.r.Object, nil
 }
 
 // invocations returns the policies that are about the request.
@@ -208,7 +233,8 @@ func (w *walk) invocations(now *snapshot) []invocation {
 // changing is a walk that changes the object of its request.
 type changing struct {
 	*walk
-	dirty bool // a mutation was evaluated
+	changed bool             // a mutation made a difference
+	again   map[invoked]bool // were evaluated, and ask to be evaluated again
 }
 
 // invoke evaluates one policy. An error is the answer to the request.
@@ -232,7 +258,12 @@ func (c *changing) invoke(i *invocation) error {
 			return nil
 		}
 	}
-	i.invoked = true
+	if compiled.again {
+		if c.again == nil {
+			c.again = map[invoked]bool{}
+		}
+		c.again[i.key()] = true
+	}
 	for k := range compiled.mutations {
 		if err := c.mutate(i, &compiled.mutations[k]); err != nil {
 			return err
@@ -276,6 +307,9 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 		c.deny(i, err)
 		return nil
 	}
+	if json.Equal(in.Object, out) {
+		return nil
+	}
 	if i.form.Kind != c.r.Kind {
 		if out, err = c.r.Convert(c.ctx, out, c.r.Kind); err != nil {
 			return status.Internal(fmt.Errorf("failed to convert object: %w", err))
@@ -283,7 +317,7 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 	}
 	next := *c.r
 	next.Object = out
-	c.r, c.views, c.dirty = &next, nil, true
+	c.r, c.views, c.changed = &next, nil, true
 	return nil
 }
 

@@ -45,8 +45,9 @@ type configuration struct {
 
 // index knows the configurations of one kind.
 type index struct {
-	o     Options
-	users *Credentials
+	o      Options
+	users  *Credentials
+	static *index // asked before; nil without [Statics]
 
 	mu             sync.Mutex
 	configurations map[string]*configuration
@@ -75,6 +76,29 @@ func (s *snapshot) any(r *admission.Request) bool {
 		return false
 	}
 	return slices.ContainsFunc(match.OtherPlurals(r), func(plural string) bool { return s.named[plural] })
+}
+
+// hooks returns the hooks that may be about a request, in order; none if no rule names its resource. A
+// write of a configuration concerns only those that no client has configured.
+// Source: WHK-15.
+func (x *index) hooks(r *admission.Request) []*hook {
+	var first, all []*hook
+	if now := x.current.Load(); now.any(r) {
+		all = now.hooks
+	}
+	if x.static == nil {
+		return all
+	}
+	if static := x.static.current.Load(); static.any(r) {
+		first = static.hooks
+	}
+	switch {
+	case len(all) == 0 || match.IsConfiguration(r.Target(), x.o.GroupDomain):
+		return first
+	case len(first) == 0:
+		return all
+	}
+	return slices.Concat(first, all)
 }
 
 // publish makes the snapshot of what the index knows. The caller holds the lock.
@@ -162,28 +186,32 @@ func (x *index) drop(name string) {
 func (x *index) validating() watch.Observer {
 	return &feed.Feed[ValidatingWebhookConfiguration]{
 		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
-		Put: func(c *ValidatingWebhookConfiguration) {
-			all := make([]declared, len(c.Webhooks))
-			for i := range c.Webhooks {
-				all[i] = declared{ValidatingWebhook: &c.Webhooks[i]}
-			}
-			x.put(c.Name, all)
-		},
+		Put: x.putValidating,
 	}
+}
+
+func (x *index) putValidating(c *ValidatingWebhookConfiguration) {
+	all := make([]declared, len(c.Webhooks))
+	for i := range c.Webhooks {
+		all[i] = declared{ValidatingWebhook: &c.Webhooks[i]}
+	}
+	x.put(c.Name, all)
 }
 
 func (x *index) mutating() watch.Observer {
 	return &feed.Feed[MutatingWebhookConfiguration]{
 		Lock: &x.mu, Drop: x.drop, Known: x.known, Publish: x.publish,
-		Put: func(c *MutatingWebhookConfiguration) {
-			all := make([]declared, len(c.Webhooks))
-			for i := range c.Webhooks {
-				w := &c.Webhooks[i]
-				all[i] = declared{w.common(), w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == IfNeeded}
-			}
-			x.put(c.Name, all)
-		},
+		Put: x.putMutating,
 	}
+}
+
+func (x *index) putMutating(c *MutatingWebhookConfiguration) {
+	all := make([]declared, len(c.Webhooks))
+	for i := range c.Webhooks {
+		w := &c.Webhooks[i]
+		all[i] = declared{w.common(), w.ReinvocationPolicy != nil && *w.ReinvocationPolicy == IfNeeded}
+	}
+	x.put(c.Name, all)
 }
 
 func (x *index) known() []string { return slices.Collect(maps.Keys(x.configurations)) }

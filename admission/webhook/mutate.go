@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/patch"
@@ -21,39 +20,85 @@ import (
 // mutator asks the mutating webhooks of one server.
 type mutator struct{ index *index }
 
-// Mutate asks the webhooks in order. Each is told of the object as those before have left it. When one
-// has changed the object, those before it that want to be asked again are, once.
+// Mutate asks the webhooks in order. Each is told of the object as those before have left it.
+//
+// In the second round it asks those again that want to be, if another mutator has changed the object
+// since they were asked. A webhook that was not asked in the first round is not asked in the second.
 // Source: WHK-11, WHK-12.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
-	now := m.index.current.Load()
-	if hookcontext.Starts(ctx) || !now.any(r) {
+	if r.Reinvocation.Again() {
+		return m.again(ctx, r)
+	}
+	hooks := m.index.hooks(r)
+	if hookcontext.Starts(ctx) || len(hooks) == 0 {
 		return admission.Allowed(r)
 	}
-	w := &changing{walk: m.index.walk(ctx, r, true)}
-	for at, h := range now.hooks {
+	w := &changing{walk: m.index.walk(ctx, r, true), asks: &asks{}}
+	for at, h := range hooks {
 		if err := w.visit(h, at); err != nil {
 			return nil, err
 		}
 	}
-	w.round = 1 // a change in it lets later webhooks be asked again, too
-	for at, h := range now.hooks {
-		if w.again[h] {
+	if len(w.waiting)+len(w.due) > 0 {
+		w.hooks, w.left = hooks, w.r.Object
+		r.Reinvocation.Keep(m, w.asks)
+	}
+	return w.object(r)
+}
+
+// again is the second round.
+func (m *mutator) again(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	before, _ := r.Reinvocation.State(m).(*asks)
+	if before == nil {
+		return admission.Allowed(r)
+	}
+	w := &changing{walk: m.index.walk(ctx, r, true), asks: before}
+	w.round = 1
+	if !json.Equal(before.left, r.Object) {
+		w.changed()
+	}
+	for at, h := range w.hooks {
+		if w.due[h] {
 			if err := w.visit(h, at); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if w.r == r || json.Equal(w.r.Object, r.Object) {
-		return admission.Allowed(r)
+	return w.object(r)
+}
+
+// asks is what is known of one request after the first round.
+type asks struct {
+	hooks   []*hook        // all that there were
+	waiting []*hook        // were asked, and want to be asked again when the object changes
+	due     map[*hook]bool // are to be asked again
+	left    map[string]any // the object after the round
+}
+
+// changed notes that the object has changed since the webhooks that wait were asked.
+func (a *asks) changed() {
+	if a.due == nil {
+		a.due = make(map[*hook]bool, len(a.waiting))
 	}
-	return w.r.Object, nil
+	for _, before := range a.waiting {
+		a.due[before] = true
+	}
+	a.waiting = nil
 }
 
 // changing is a walk that changes the object of its request.
 type changing struct {
 	*walk
-	waiting []*hook        // were asked, and want to be asked again when the object changes
-	again   map[*hook]bool // are to be asked again
+	*asks
+	about *told // what the last webhook was told, if the object is still the same
+}
+
+// object returns the object as the walk has left it.
+func (w *changing) object(r *admission.Request) (map[string]any, error) {
+	if w.r == r || json.Equal(w.r.Object, r.Object) {
+		return admission.Allowed(r)
+	}
+	return w.r.Object, nil
 }
 
 // visit asks one webhook, if it is about the request. An error is the answer to the request.
@@ -69,13 +114,8 @@ func (w *changing) visit(h *hook, at int) error {
 		return err
 	}
 	if changed {
-		if w.again == nil {
-			w.again = map[*hook]bool{}
-		}
-		for _, before := range w.waiting {
-			w.again[before] = true
-		}
-		w.waiting = nil
+		w.changed()
+		w.r.Reinvocation.Request()
 	}
 	if h.Again {
 		w.waiting = append(w.waiting, h)
@@ -85,11 +125,13 @@ func (w *changing) visit(h *hook, at int) error {
 
 // invoke calls a webhook and applies its patch.
 func (w *changing) invoke(h asked) (changed bool, err error) {
-	in, err := match.Input(w.ctx, w.r, h.form, nil)
-	if err != nil {
-		return false, internal(err)
+	if w.about == nil || w.about.form != h.form {
+		if w.about, err = tell(w.ctx, w.r, h.form); err != nil {
+			return false, err
+		}
 	}
-	v, err := w.call(h, &in)
+	in := &w.about.in
+	v, err := w.call(h, w.about)
 	if err != nil {
 		return false, err
 	}
@@ -118,7 +160,7 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	}
 	next := *w.r
 	next.Object = out
-	w.r = &next
+	w.r, w.about = &next, nil
 	return true, nil
 }
 

@@ -35,6 +35,9 @@ type Options struct {
 	// Mutating and Validating are how the server proves to webhooks who it is; nil: it does not.
 	Mutating, Validating *Credentials
 
+	// Statics are webhooks that no client has configured; nil: there are none.
+	Statics *Statics
+
 	// Called is told of each call of a webhook, by the goroutine that made it. It may be nil.
 	Called func(Call)
 }
@@ -79,6 +82,7 @@ func Mutations(o Options) admission.Plugin {
 		Handles: o.concerns,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
 			x := newIndex(o, o.Mutating)
+			o.Statics.attachMutating(x)
 			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "mutatingwebhookconfigurations"}
 			return &mutator{x}, nil, b.Observe(kind, watch.EveryObject(x.mutating()))
 		},
@@ -94,6 +98,7 @@ func Plugin(o Options) admission.Plugin {
 		Handles: o.concerns,
 		Bind: func(b watch.Binding) (admission.Mutator, admission.Validator, error) {
 			x := newIndex(o, o.Validating)
+			o.Statics.attachValidating(x)
 			kind := meta.GroupResource{Group: match.Group(o.GroupDomain), Resource: "validatingwebhookconfigurations"}
 			return nil, &validator{x}, b.Observe(kind, watch.EveryObject(x.validating()))
 		},
@@ -101,7 +106,9 @@ func Plugin(o Options) admission.Plugin {
 }
 
 // concerns reports whether webhooks are asked about a write. Source: WHK-15.
-func (o Options) concerns(t admission.Target) bool { return !match.IsConfiguration(t, o.GroupDomain) }
+func (o Options) concerns(t admission.Target) bool {
+	return o.Statics != nil || !match.IsConfiguration(t, o.GroupDomain)
+}
 
 // domain is the domain of the groups of Kubernetes, as the server serves them.
 func (o Options) domain() string {
@@ -153,7 +160,7 @@ type failure struct{ err error }
 func (f *failure) Error() string { return f.err.Error() }
 
 // call asks a webhook. An error is a *failure, or the answer to the request.
-func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
+func (w *walk) call(h asked, about *told) (*verdict, error) {
 	if w.r.DryRun {
 		if h.SideEffects == nil {
 			return nil, &failure{errors.New("sideEffects is not set")}
@@ -171,7 +178,7 @@ func (w *walk) call(h asked, in *cel.AdmissionInput) (*verdict, error) {
 		return nil, &failure{fmt.Errorf("could not get REST client: %w", err)}
 	}
 	v := &review{group: "admission." + w.x.o.domain(), version: version, mutates: w.mutates, uid: webhook.NewUID()}
-	document, err := v.document(w.r, h.form, in)
+	document, err := v.document(about)
 	if err != nil {
 		return nil, &failure{fmt.Errorf("could not create admission objects: %w", err)}
 	}

@@ -1,10 +1,12 @@
 package webhook
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
@@ -62,20 +64,54 @@ func versionFor(w *ValidatingWebhook) (string, error) {
 	return w.AdmissionReviewVersions[i], nil
 }
 
-// document returns the review that the webhook is sent.
+// told is what webhooks are told of a write in one form: all but the uid of the exchange. Its text is made
+// when the first is asked, and shared by the others.
+type told struct {
+	form admission.Form
+	in   cel.AdmissionInput
+	text func() ([]byte, error)
+}
+
+// someReview is the room that the text of an object of usual size takes.
+const someReview = 4 << 10
+
+// tell prepares what webhooks are told of a write.
 // Source: ADM-02 to ADM-15.
-func (v *review) document(r *admission.Request, as admission.Form, in *cel.AdmissionInput) ([]byte, error) {
-	request := match.Describe(r, as)
-	request["uid"] = v.uid
-	for name, object := range map[string]map[string]any{"object": in.Object, "oldObject": in.OldObject} {
-		if request[name] = any(nil); object != nil {
-			request[name] = object
+func tell(ctx context.Context, r *admission.Request, as admission.Form) (*told, error) {
+	in, err := match.Input(ctx, r, as, nil)
+	if err != nil {
+		return nil, internal(err)
+	}
+	text := sync.OnceValues(func() ([]byte, error) {
+		request := match.Describe(r, as)
+		request["object"], request["oldObject"] = orNull(in.Object), orNull(in.OldObject)
+		if _, ok := request["options"]; !ok {
+			request["options"] = nil
 		}
+		return json.AppendTree(make([]byte, 0, someReview), request)
+	})
+	return &told{as, in, text}, nil
+}
+
+// orNull returns an object, or nil without the type of one.
+func orNull(object map[string]any) any {
+	if object == nil {
+		return nil
 	}
-	if _, ok := request["options"]; !ok {
-		request["options"] = nil
+	return object
+}
+
+// document returns the review that the webhook is sent.
+func (v *review) document(t *told) ([]byte, error) {
+	text, err := t.text()
+	if err != nil {
+		return nil, err
 	}
-	return json.AppendTree(nil, map[string]any{"kind": "AdmissionReview", "apiVersion": v.group + "/" + v.version, "request": request})
+	out := make([]byte, 0, len(text)+len(v.group)+len(v.version)+len(v.uid)+100)
+	out = append(append(append(out, `{"kind":"AdmissionReview","apiVersion":"`...), v.group...), '/')
+	out = append(append(append(out, v.version...), `","request":{"uid":"`...), v.uid...)
+	out = append(append(out, `",`...), text[1:]...) // there is always more than the uid
+	return append(out, '}'), nil
 }
 
 // read checks an answer. The error says what is wrong with it. Webhooks of version v1beta1 need to set

@@ -2,12 +2,11 @@ package webhook
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
-	"github.com/kindwright/kindwright/admission/match"
-	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/request"
@@ -20,14 +19,14 @@ type validator struct{ index *index }
 // not gives the answer.
 // Source: WHK-12.
 func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
-	now := v.index.current.Load()
-	if hookcontext.Starts(ctx) || !now.any(r) {
+	hooks := v.index.hooks(r)
+	if hookcontext.Starts(ctx) || len(hooks) == 0 {
 		return nil
 	}
 	w := v.index.walk(ctx, r, false)
-	var all []asked
-	views := map[admission.Form]*cel.AdmissionInput{}
-	for at, h := range now.hooks {
+	var all []question
+	var views []*told // by form, of which there is mostly one
+	for at, h := range hooks {
 		one, ok, err := w.concerned(h, at)
 		if err != nil {
 			return err
@@ -35,14 +34,15 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 		if !ok {
 			continue
 		}
-		all = append(all, one)
-		if views[one.form] == nil {
-			in, err := match.Input(ctx, r, one.form, nil)
+		i := slices.IndexFunc(views, func(t *told) bool { return t.form == one.form })
+		if i < 0 {
+			t, err := tell(ctx, r, one.form)
 			if err != nil {
-				return internal(err)
+				return err
 			}
-			views[one.form] = &in
+			i, views = len(views), append(views, t)
 		}
+		all = append(all, question{one, views[i]})
 	}
 	problems := make([]error, len(all))
 	start := time.Now()
@@ -50,7 +50,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	for i, h := range all {
 		calls.Go(func() {
 			began := time.Now()
-			problems[i] = w.decide(h, w.judge(h, views[h.form]), began)
+			problems[i] = w.decide(h.asked, w.judge(h), began)
 		})
 	}
 	calls.Wait()
@@ -65,9 +65,15 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	return nil
 }
 
+// question is what one webhook is asked.
+type question struct {
+	asked
+	about *told
+}
+
 // judge asks a webhook in a goroutine of its own.
-func (w *walk) judge(h asked, in *cel.AdmissionInput) (err error) {
+func (w *walk) judge(q question) (err error) {
 	defer guard.Recover(&err, "the call of a webhook")
-	_, err = w.call(h, in)
+	_, err = w.call(q.asked, q.about)
 	return err
 }

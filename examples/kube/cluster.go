@@ -38,7 +38,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 	}, "spec.paramKind")
 	bindings := columns(text("PolicyName", "spec.policyName", "The policy."),
 		made("ParamRef", "Its parameters.", paramName, "spec.paramRef"))
-	asked := kinds.WebhookOptions{Services: c.service, Stats: c.calls, Mutating: c.MutatingWebhooks, Validating: c.ValidatingWebhooks}
+	asked := kinds.WebhookOptions{Services: c.service, Stats: c.calls, Statics: c.StaticWebhooks, Mutating: c.MutatingWebhooks, Validating: c.ValidatingWebhooks}
 	return []registry.Definition{kinds.WithWebhooks(asked, kinds.WithPolicies(several{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
 			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations",

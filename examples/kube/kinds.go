@@ -118,6 +118,9 @@ type Options struct {
 	// not.
 	MutatingWebhooks, ValidatingWebhooks *webhook.Credentials
 
+	// StaticWebhooks are webhooks that no client has configured, such as those of files; nil: there are none.
+	StaticWebhooks *webhook.Statics
+
 	// ControlPlane are options for the library's own kinds: namespaces, events, leases and reviews.
 	ControlPlane []kinds.ControlPlaneOption
 }

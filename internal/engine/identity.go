@@ -25,6 +25,18 @@ func identify(ctx context.Context, w *write) error {
 	return w.identifyStored()
 }
 
+// identifySent handles a document that is not stored. Plugins may rely on its metadata, even if the
+// client sent none: a webhook adds labels to it (ADM-03).
+func identifySent(ctx context.Context, w *write) error {
+	if err := identifyDocument(ctx, w); err != nil {
+		return err
+	}
+	if _, ok := w.sent.new["metadata"].(map[string]any); !ok && hasMetadata(w.sent.kind.Resource) {
+		w.set(registry.Tree{}, "metadata")
+	}
+	return nil
+}
+
 // identifyDocument handles kind, namespace and name, which are common to objects and to documents
 // that are not stored.
 func identifyDocument(_ context.Context, w *write) error {

@@ -77,7 +77,7 @@ func (e *Engine) compile(description *registry.Resource, stored *Kind) (*Kind, e
 // compileDocument compiles what objects and other documents have in common.
 func (e *Engine) compileDocument(r *registry.Resource) (*Kind, error) {
 	out := &Kind{Resource: r, apiVersion: r.APIVersion(), rules: rulesFor(&r.Hooks, r.Schema), Verbs: []string{verbCreate}}
-	out.base = out
+	out.base, out.rules.whole = out, r.Writes.NoRatcheting
 	if r.Virtual == nil {
 		out.Verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 		if r.Deletion.NoCollections {

@@ -87,7 +87,7 @@ var documentSteps = slices.Concat(sentSteps, judgedSteps)
 var sentSteps = []step[*write]{
 	{"compute", "the decoded body", compute},
 	{"options", "an action would do more than is meant if it lost an option: none is misspelt, empty or given twice", checkActionOptions},
-	{"identity", "kind, name and namespace agree with the URL", identifyDocument},
+	{"identity", "kind, name and namespace agree with the URL; there is metadata", identifySent},
 	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
 	{"mutate", "mutating plugins", mutate},
 }

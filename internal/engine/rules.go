@@ -22,6 +22,8 @@ type rules struct {
 	validateUpdate func(ctx context.Context, t, old registry.Tree, f *status.Fields)
 	untyped        func(ctx context.Context, t registry.Tree, f *status.Fields)
 
+	whole bool // an update is judged as a new object
+
 	part string // the only field that the schema judges, "" for all
 
 	typed bool // hooks are promised a tree of the right shape
@@ -66,7 +68,11 @@ func (r rules) judging(sub *Subresource) rules {
 
 // judge returns the schema errors of a tree, and whether it is valid.
 func (r rules) judge(t, old registry.Tree) ([]status.FieldError, bool) {
-	problems, valid := r.schema.Judge(t, old)
+	judge := r.schema.Judge
+	if r.whole {
+		judge = r.schema.JudgeWhole
+	}
+	problems, valid := judge(t, old)
 	if r.part == "" {
 		return problems, valid
 	}
@@ -85,6 +91,9 @@ func (r rules) judge(t, old registry.Tree) ([]status.FieldError, bool) {
 // from a document that was accepted when it was written: they are not judged again.
 func compileRules(r *registry.Resource, cfg *Config) (*cel.Rules, error) {
 	compiled, problems := cel.CompileRules(r.Schema, cel.RuleOptions{Stored: r.Type == nil, Prices: cfg.Prices, Compiled: cfg.Compiled})
+	if len(problems) == 0 && r.Writes.NoRatcheting {
+		compiled = compiled.Whole()
+	}
 	if len(problems) == 0 {
 		return compiled, nil
 	}
@@ -146,7 +155,7 @@ func unchecked() status.FieldError {
 // blocking returns the type errors for which a write is rejected. An update is not rejected for
 // values that were wrong before (KEP-4008), unless hooks are promised a tree of the right shape.
 func (r rules) blocking(t, old registry.Tree, found []status.FieldError) []status.FieldError {
-	if !r.typed && old != nil {
+	if !r.typed && old != nil && !r.whole {
 		return r.schema.ValidateUpdate(t, old)
 	}
 	seen := map[string]bool{}

@@ -55,7 +55,7 @@ func Example_lists() {
 	// documents: virtual kinds, actions
 	//   compute        the decoded body
 	//   options        an action would do more than is meant if it lost an option: none is misspelt, empty or given twice
-	//   identity       kind, name and namespace agree with the URL
+	//   identity       kind, name and namespace agree with the URL; there is metadata
 	//   conform        unknown fields are reported and dropped, values are canonical, defaults are filled in
 	//   mutate         mutating plugins
 	//   validate       schema and the rules of the document

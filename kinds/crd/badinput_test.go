@@ -100,12 +100,12 @@ func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
 		{"18,000 branches", `{"type":"object","properties":{` + each(20, `"p%d":{"type":"integer","allOf":[`+strings.Repeat(`{},`, 900)+`{}]}`) + `}}`, 422, refused, fixed},
 		{"900 branches", `{"type":"integer","allOf":[` + strings.Repeat(`{},`, 899) + `{}]}`, 201, refused, 4 * fixed},
 		{"1,000 rules", rules(each(1000, `{"rule":"true||%d==1"}`)), 422, refused, 2 * fixed},
-		{"10,000 rules that cannot be read", rules(each(10_000, `{"rule":"(%d"}`)), 422, refused, 4 * fixed},
-		{"100 rules that do not compile", rules(each(100, `{"rule":"self.b%d == 'x'"}`)), 422, refused, 4 * fixed},
+		{"10,000 rules that cannot be read", rules(each(10_000, `{"rule":"(%d"}`)), 422, refused, fixed},
+		{"100 rules that do not compile", rules(each(100, `{"rule":"self.b%d == 'x'"}`)), 422, refused, 2 * fixed},
 		{"a list of 40,000 numbers", rules(`{"rule":"[` + strings.Repeat("1,", 40_000) + `1].size() > 0"}`), 422, refused, 2 * fixed},
 		{"90 lists in each other", rules(`{"rule":"` + nested(90, "[", "", "]") + `.size() > 0"}`), 422, refused, 4 * fixed},
 		{"90,000 signs", rules(`{"rule":"` + strings.Repeat("-", 90_000) + `1 > 0"}`), 422, refused, 2 * fixed},
-		{"20,000 wrong types", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"x"}`) + `}}`, 422, dense, fixed},
+		{"20,000 wrong types", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"x"}`) + `}}`, 422, refused, fixed},
 		{"100,000 required names", `{"type":"object","required":[` + each(100_000, `"e%d"`) + `]}`, 201, refused, fixed},
 	} {
 		t.Run(c.name, func(t *testing.T) { // on a server of its own, which does nothing else meanwhile

@@ -36,6 +36,7 @@ type controller struct {
 	memory    *memory
 
 	closedVersions bool // see ClosedVersions
+	noRatcheting   bool // see WithoutRatcheting
 
 	engine      *engine.Engine
 	front       registry.Front[CustomResourceDefinition]
@@ -155,6 +156,7 @@ func (c *controller) prepare(d *definition, names CustomResourceDefinitionNames)
 	}
 	for _, r := range resources {
 		one.versions = append(one.versions, r.GroupVersionResource())
+		r.Writes.NoRatcheting = c.noRatcheting
 	}
 	if c.ageColumn {
 		addAges(resources)

@@ -16,10 +16,12 @@ func WithoutFieldSelectors() Option {
 	}
 }
 
-// WithoutOptionalOldSelf drops optionalOldSelf from the rules of definitions, unless the stored one has
-// it, as kube-apiserver does without the feature CRDValidationRatcheting.
-func WithoutOptionalOldSelf() Option {
+// WithoutRatcheting judges an update of a custom resource as a new object, as kube-apiserver does without
+// the feature CRDValidationRatcheting. It drops optionalOldSelf from the rules of definitions, unless the
+// stored one has it.
+func WithoutRatcheting() Option {
 	return func(d *definitions) {
+		d.noRatcheting = true
 		d.dropped = append(d.dropped, dropped{
 			in:   func(version map[string]any) bool { return mentions(version["schema"], optionalOldSelf) },
 			from: func(version map[string]any) map[string]any { return without(version, optionalOldSelf) },

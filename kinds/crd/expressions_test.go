@@ -1,6 +1,10 @@
 package crd_test
 
 import (
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,4 +88,60 @@ func TestCEL_24_25_NewExpressionsUseTheLibrariesOfTheReleaseBefore(t *testing.T)
 		got, answer := call(t, srv, "POST", definitions+"?dryRun=All", changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule(expression)))}}))
 		require.Equal(t, code, got, "%s: %v", expression, answer)
 	}
+}
+
+// The metrics tell how long rules take to be compiled, and to be evaluated for each object.
+func TestCEL_RulesAreTimed(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	counted := func(family string) (n int) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/metrics", nil)
+		require.NoError(t, err)
+		response, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		defer func() { _ = response.Body.Close() }()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		found := regexp.MustCompile(`(?m)^` + family + `_count (\d+)$`).FindSubmatch(text)
+		require.NotNil(t, found, family)
+		require.Contains(t, string(text), family+`_bucket{le="0.005"} `)
+		n, err = strconv.Atoi(string(found[1]))
+		require.NoError(t, err)
+		return n
+	}
+	const compiled, evaluated = "apiserver_cel_compilation_duration_seconds", "apiserver_cel_evaluation_duration_seconds"
+	before := counted(compiled)
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(rule("self.size < 3")))}}))
+	require.Equal(t, before+1, counted(compiled), "the engine serves what the request has compiled")
+	before = counted(evaluated)
+	for i, size := range []string{"1", "2", "3"} {
+		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/shirts",
+			`{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a`+size+`"},"spec":{"color":"red","size":`+size+`}}`)
+		require.Equal(t, []int{201, 201, 422}[i], code, "%v", answer)
+	}
+	require.Equal(t, before+3, counted(evaluated))
+}
+
+// A rule below items of what is no list any more fails, as in Kubernetes. The list itself does not: it has
+// not changed.
+func TestCRD_14_RulesBelowItemsOfNoListFail(t *testing.T) {
+	spec := func(typ string) map[string]any {
+		items := object(map[string]any{"replicas": map[string]any{"type": "integer"}})
+		items["x-kubernetes-validations"] = []any{rule("self.replicas <= 10")}
+		return object(map[string]any{"spec": object(map[string]any{"backend": map[string]any{"type": typ, "maxItems": 100, "items": items}})})
+	}
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, spec("array"))}}))
+	const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	code, answer := call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"},"spec":{"backend":[{"replicas":8}]}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	code, answer = replace(t, srv, definitions+"/shirts.shop.example.com", func(now tree) {
+		now["spec"].(tree)["versions"] = []any{version("v1", true, spec("object"))}
+	})
+	require.Equal(t, 200, code, "%v", answer)
+	code, answer = replace(t, srv, path+"/a", func(now tree) { now["metadata"].(tree)["labels"] = tree{"key": "value"} })
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `spec.backend[0]: Invalid value: "object": rule compiler initialization error: failed to convert to declType for CEL validation rules`)
+	code, answer = call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"b"},"spec":{"backend":[{"replicas":8}]}}`)
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `Invalid value: "array": spec.backend in body must be of type object: "array"`)
 }

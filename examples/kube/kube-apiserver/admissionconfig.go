@@ -92,7 +92,7 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 	case name == kube.EventRateLimitName:
 		return o.readEventLimits(configuration)
 	}
-	return o.readManifestsDir(name, configuration)
+	return o.readPolicyManifests(name, configuration)
 }
 
 // readPodSecurity reads the configuration of PodSecurity. The plugin checks what it says.
@@ -219,7 +219,9 @@ func (o *options) readWebhookUsers(name string, configuration map[string]any) er
 		switch field {
 		case "apiVersion", "kind", "kubeConfigFile":
 		case "staticManifestsDir":
-			o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: staticManifestsDir of "+name+" is accepted and has no effect")
+			if err := o.readManifestsDir(name, tree.Text(configuration, field)); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("%s: unknown field %q", name, field)
 		}
@@ -242,8 +244,8 @@ func (o *options) readWebhookUsers(name string, configuration map[string]any) er
 	return nil
 }
 
-// readManifestsDir reads the configuration of a plugin of policies.
-func (o *options) readManifestsDir(name string, configuration map[string]any) error {
+// readPolicyManifests reads the configuration of a plugin of policies.
+func (o *options) readPolicyManifests(name string, configuration map[string]any) error {
 	for field := range configuration {
 		if field != "apiVersion" && field != "kind" && field != "staticManifestsDir" {
 			return fmt.Errorf("%s: unknown field %q", name, field)
@@ -252,7 +254,11 @@ func (o *options) readManifestsDir(name string, configuration map[string]any) er
 	if kind := tree.Text(configuration, "kind"); kind != name+"Configuration" || tree.Text(configuration, "apiVersion") != "apiserver.config.k8s.io/v1" {
 		return fmt.Errorf("%s: must be a %sConfiguration of apiserver.config.k8s.io/v1", name, name)
 	}
-	dir := tree.Text(configuration, "staticManifestsDir")
+	return o.readManifestsDir(name, tree.Text(configuration, "staticManifestsDir"))
+}
+
+// readManifestsDir notes the directory with the manifests of a plugin; "" is none.
+func (o *options) readManifestsDir(name, dir string) error {
 	switch info, err := os.Stat(dir); {
 	case dir == "" || slices.Contains(o.disabled, name):
 		return nil
@@ -265,7 +271,14 @@ func (o *options) readManifestsDir(name string, configuration map[string]any) er
 	case !info.IsDir():
 		return fmt.Errorf("%s: staticManifestsDir %q: must be a directory", name, dir)
 	}
-	o.manifests = append(o.manifests, &manifestFolder{plugin: name, dir: dir})
+	folder := &manifestFolder{plugin: name, dir: dir}
+	if name == webhook.MutatingName || name == webhook.ValidatingName {
+		if o.staticWebhooks == nil {
+			o.staticWebhooks = &webhook.Statics{}
+		}
+		folder.webhooks = o.staticWebhooks
+	}
+	o.manifests = append(o.manifests, folder)
 	return nil
 }
 

@@ -56,7 +56,7 @@ func (o *options) definitions() []crd.Option {
 		out = append(out, crd.WithoutFieldSelectors())
 	}
 	if !o.features[gateRatcheting].on {
-		out = append(out, crd.WithoutOptionalOldSelf())
+		out = append(out, crd.WithoutRatcheting())
 	}
 	return out
 }

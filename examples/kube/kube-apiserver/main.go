@@ -147,6 +147,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		StorageMigrations:   o.features[gateMigrations].on,
 		TrustBundles:        o.features[gateTrustBundles].on,
 		ProvideNamespaces:   slices.Contains(o.enabled, kube.NamespaceAutoProvisionName),
+		StaticWebhooks:      o.staticWebhooks,
 		MutatingWebhooks:    o.webhookUsers[webhook.MutatingName],
 		ValidatingWebhooks:  o.webhookUsers[webhook.ValidatingName],
 		NotReadySeconds:     &o.notReady,

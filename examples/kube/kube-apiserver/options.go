@@ -63,6 +63,7 @@ type options struct {
 	limited         []kube.LimitedResource                // what needs a quota
 	configured      kube.PluginConfiguration              // what other plugins are told
 	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
+	staticWebhooks  *webhook.Statics                      // those of files; nil: there are none
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
 	notReady        int64 // seconds that pods stay on a node in trouble
@@ -138,7 +139,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
-	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies, and configures PodSecurity")
+	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies and webhooks, and configures PodSecurity")
 	f.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "how long pods stay on nodes that are not ready, unless they say")
 	f.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "how long pods stay on nodes that are unreachable, unless they say")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")

@@ -17,6 +17,8 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	policies "github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/admission/webhook"
+	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/pause"
@@ -34,7 +36,7 @@ const (
 	followEvery = 500 * time.Millisecond
 )
 
-// staticPolicies are the policies of directories.
+// staticPolicies are the policies and webhooks of directories.
 type staticPolicies struct {
 	folders []*manifestFolder
 	server  string // hash of the server's identity
@@ -52,7 +54,11 @@ func (o *options) staticPolicies(log logr.Logger) registry.Definition {
 // Define implements registry.Definition. It reads the manifests; if they are bad, the server does not start.
 func (s *staticPolicies) Define(env registry.Env) (b registry.Bundle, err error) {
 	for _, f := range s.folders {
-		f.statics = policies.NewStatics(policies.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices})
+		f.rules = env.Expressions
+		if !f.asksWebhooks() {
+			f.statics = policies.NewStatics(policies.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices})
+			b.Plugins = append(b.Plugins, f.admit())
+		}
 		content, err := f.read()
 		if err == nil {
 			err = f.load(content)
@@ -60,7 +66,6 @@ func (s *staticPolicies) Define(env registry.Env) (b registry.Bundle, err error)
 		if err != nil {
 			return b, fmt.Errorf("%s: %s: %w", f.plugin, f.dir, err)
 		}
-		b.Plugins = append(b.Plugins, f.admit())
 		b.Hooks = append(b.Hooks, registry.Hook{
 			Name: "static-" + strings.ToLower(f.plugin),
 			Run:  func(ctx context.Context, _ registry.Objects) { f.follow(ctx, s.log.WithValues("directory", f.dir)) },
@@ -92,16 +97,21 @@ func (s *staticPolicies) CollectMetrics(r *metrics.Registry) {
 	})
 }
 
-// manifestFolder is a directory of manifests.
+// manifestFolder is a directory of manifests, of policies or of webhooks.
 type manifestFolder struct {
 	plugin, dir string
-	statics     *policies.Statics
+	rules       cel.RuleOptions
+	statics     *policies.Statics // of policies
+	webhooks    *webhook.Statics  // of webhooks; the kinds bring the plugins that ask them
 
 	mu       sync.Mutex
 	hash     string // of the manifests in force
 	reloads  [2]int // that succeeded and failed
 	reloaded [2]time.Time
 }
+
+// asksWebhooks reports whether the manifests are those of webhooks.
+func (f *manifestFolder) asksWebhooks() bool { return f.webhooks != nil }
 
 func (f *manifestFolder) admit() admission.Plugin {
 	if f.plugin == policies.MutatingName {
@@ -113,6 +123,7 @@ func (f *manifestFolder) admit() admission.Plugin {
 // content is what the files of a directory hold at a time.
 type content struct {
 	manifests policies.Manifests
+	webhooks  webhook.Manifests
 	bad       error // why the files hold no manifests
 	hash      string
 }
@@ -144,7 +155,11 @@ func (f *manifestFolder) read() (out content, err error) {
 		if size += len(data); size > maxManifests {
 			return out, fmt.Errorf("the files are larger than %d bytes together", maxManifests)
 		}
-		if out.bad == nil {
+		switch {
+		case out.bad != nil:
+		case f.asksWebhooks():
+			out.bad = out.webhooks.Add(e.Name(), data)
+		default:
 			out.bad = out.manifests.Add(e.Name(), data)
 		}
 		_, _ = fmt.Fprintf(sum, "%q %d\n%s", e.Name(), len(data), data) // a hash takes everything
@@ -157,10 +172,16 @@ func (f *manifestFolder) read() (out content, err error) {
 func (f *manifestFolder) load(c content) error {
 	err := c.bad
 	if err == nil {
-		err = f.checkNames(&c.manifests)
+		err = f.checkNames(&c)
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case !f.asksWebhooks():
 		err = f.statics.Replace(c.manifests)
+	case f.plugin == webhook.MutatingName:
+		err = f.webhooks.ReplaceMutating(c.webhooks.Mutating, f.rules)
+	default:
+		err = f.webhooks.ReplaceValidating(c.webhooks.Validating, f.rules)
 	}
 	f.count(c.hash, err)
 	return err
@@ -181,7 +202,8 @@ func (f *manifestFolder) count(hash string, err error) {
 }
 
 // checkNames rejects objects that are not for this plugin, and names that the API may have, too.
-func (f *manifestFolder) checkNames(m *policies.Manifests) error {
+func (f *manifestFolder) checkNames(c *content) error {
+	m := &c.manifests
 	var problems []error
 	check := func(of, kind, name string) {
 		switch {
@@ -202,6 +224,12 @@ func (f *manifestFolder) checkNames(m *policies.Manifests) error {
 	}
 	for _, b := range m.MutatingBindings {
 		check(policies.MutatingName, policies.MutatingName+"Binding", b.Name)
+	}
+	for _, w := range c.webhooks.Mutating {
+		check(webhook.MutatingName, "MutatingWebhookConfiguration", w.Name)
+	}
+	for _, w := range c.webhooks.Validating {
+		check(webhook.ValidatingName, "ValidatingWebhookConfiguration", w.Name)
 	}
 	return errors.Join(problems...)
 }
@@ -227,10 +255,10 @@ func (f *manifestFolder) follow(ctx context.Context, log logr.Logger) {
 			f.count("", err)
 		}
 		if err != nil {
-			log.Error(err, "static policies cannot be read; those before stay in force", "plugin", f.plugin)
+			log.Error(err, "static manifests cannot be read; those before stay in force", "plugin", f.plugin)
 			continue
 		}
-		log.Info("static policies are in force", "plugin", f.plugin, "hash", c.hash)
+		log.Info("static manifests are in force", "plugin", f.plugin, "hash", c.hash)
 	}
 }
 

@@ -1,9 +1,16 @@
 package main
 
 import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +125,69 @@ func TestPOL_01_DirectoriesOfPolicies(t *testing.T) {
 	}
 	_, err := parse(staticConfiguration(t, dir, dir))
 	require.NoError(t, err)
+}
+
+// Webhooks of files are asked from the start, about policies too, and follow their files. A name that a
+// client could use, a service, and a policy in such a directory are refused.
+func TestWHK_15_WebhooksOfFiles(t *testing.T) {
+	asked := make(chan string, 100)
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review struct {
+			Request struct {
+				UID      string `json:"uid"`
+				Name     string `json:"name"`
+				Resource struct {
+					Resource string `json:"resource"`
+				} `json:"resource"`
+			} `json:"request"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		asked <- review.Request.Resource.Resource + "/" + review.Request.Name
+		_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false}}`, review.Request.UID)
+	}))
+	defer hook.Close()
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	manifest := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: judge.static.k8s.io}
+webhooks:
+- name: judge.example.com
+  clientConfig: {url: "` + hook.URL + `", caBundle: ` + bundle + `}
+  sideEffects: None
+  admissionReviewVersions: [v1]
+  rules: [{apiGroups: ["", admissionregistration.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [configmaps, validatingadmissionpolicybindings]}]
+`
+	dir := t.TempDir()
+	file := filepath.Join(dir, "judge.yaml")
+	put := func(text string) { require.NoError(t, os.WriteFile(file, []byte(text), 0o600)) }
+	put(manifest)
+	config := filepath.Join(t.TempDir(), "admission.yaml")
+	require.NoError(t, os.WriteFile(config, []byte(`{apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, plugins: [{name: ValidatingAdmissionWebhook,
+		configuration: {apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: `+dir+`}}]}`), 0o600))
+	s := run(t, "--data-dir="+t.TempDir(), "--feature-gates="+gateStaticNames+"=true", "--admission-control-config-file="+config)
+	create := func(path, name, rest string) int {
+		code, _ := s.do(t, "master", "POST", path+"?dryRun=All", `{"metadata":{"name":"`+name+`"}`+rest+`}`)
+		return code
+	}
+	require.Equal(t, 400, create(configMap, "a", ""))
+	require.Equal(t, "configmaps/a", <-asked)
+	require.Equal(t, 400, create("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings", "b", `,"spec":{"policyName":"b","validationActions":["Deny"]}`))
+	require.Equal(t, "validatingadmissionpolicybindings/b", <-asked)
+
+	failures := regexp.MustCompile(`(?m)^apiserver_manifest_admission_config_controller_automatic_reloads_total{.*plugin="ValidatingAdmissionWebhook",status="failure"} (\d+)$`)
+	for i, bad := range []string{
+		strings.ReplaceAll(manifest, ".static.k8s.io", ".example.com"),
+		strings.Replace(manifest, `url: "`+hook.URL+`"`, "service: {namespace: a, name: b}", 1),
+		staticDenial,
+	} {
+		put(bad)
+		require.Eventually(t, func() bool {
+			found := failures.FindStringSubmatch(s.text(t, "master", "/metrics", 200))
+			return found != nil && found[1] == strconv.Itoa(i+1)
+		}, time.Minute, 20*time.Millisecond)
+		require.Equal(t, 400, create(configMap, "a", ""), "the last good ones count")
+	}
+	require.NoError(t, os.Remove(file))
+	require.Eventually(t, func() bool { return create(configMap, "a", "") == 201 }, time.Minute, 20*time.Millisecond)
 }

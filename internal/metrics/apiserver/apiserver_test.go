@@ -392,7 +392,7 @@ func TestStatesAreReadWhenScraped(t *testing.T) {
 // TestCountingAllocatesNothing: what runs for each request or event.
 func TestCountingAllocatesNothing(t *testing.T) {
 	var r metrics.Registry
-	s, access, plugin := NewRequests(&r).Serve(widgets), NewAccess(&r), NewAdmission(&r, "quota")["quota"]
+	s, access, plugin, rules := NewRequests(&r).Serve(widgets), NewAccess(&r), NewAdmission(&r, "quota")["quota"], NewExpressions()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		w := s.Begin(Call{Verb: Patch, Scope: ResourceScope, DryRun: DryRunAll}, false, true)
 		w.End(Outcome{Code: 200, Duration: time.Millisecond, Sent: 100, Received: 100, Aborted: true})
@@ -403,6 +403,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 		access.Authentication(Authenticated, "somebody", 1, 2)
 		access.Authorization(Allowed, 1)
 		plugin.Observe(Admit, Update, true, 1)
+		rules.Evaluated(time.Millisecond)
 	}))
 }
 
