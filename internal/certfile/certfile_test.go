@@ -97,7 +97,7 @@ func TestOPS_01_AReplacedLinkIsNoticed(t *testing.T) {
 		link := filepath.Join(dir, "ca.crt")
 		first, second := write(t, dir, "a", "a.example", then), write(t, dir, "b", "b.example", then)
 		require.NoError(t, os.Symlink(first.Cert, link))
-		a, err := OpenAuthorities(func(err error) { require.NoError(t, err) }, link)
+		a, err := OpenAuthorities(func(err error) { require.NoError(t, err) }, nil, link)
 		require.NoError(t, err)
 		before := a.Pool()
 		time.Sleep(2 * time.Second)
