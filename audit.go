@@ -31,7 +31,11 @@ import (
 // Audit records requests as a policy says, in each of the sinks. Without a sink it has no effect.
 // The caller keeps the sinks and closes them after Wait or Run has returned. It may be given once.
 //
-// The answer to a request that changes something begins when its record is in all sinks.
+// The answer to a request that changes something begins when its record is in all sinks. A sink that
+// does not take the record of the stage RequestReceived prevents the request, and the client gets a
+// 500. One that does not take a later record does not change the answer: what is done is not answered
+// as failed. The server keeps that record until the sink takes it, and records RequestReceived for all
+// requests meanwhile.
 func Audit(p audit.Policy, sinks ...audit.Sink) Option {
 	return optionFunc(func(c *config) error {
 		if c.auditing != nil {
@@ -67,6 +71,7 @@ type auditor struct {
 	latency    string // the prefix of the annotations with the times of a slow request
 
 	lines    sync.Pool     // of *[]byte
+	debts    *debts        // records that a sink has not taken yet
 	lists    chan struct{} // holds a token for each record with a list that is being written
 	events   atomic.Uint64
 	rejected atomic.Uint64
@@ -95,6 +100,7 @@ func (s *Server) buildAudit(domain string) error {
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
 		latency: "apiserver.latency." + domain + "/",
 		lists:   make(chan struct{}, maxListRecords),
+		debts:   newDebts(len(on.sinks)),
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -106,10 +112,11 @@ func (a *auditor) statistics() apiserver.Audit {
 	for i, level := range auditLevels {
 		out.Levels[string(level)] = a.levels[i].Load()
 	}
-	for _, sink := range a.sinks {
+	for i, sink := range a.sinks {
 		if l, ok := sink.(audit.Losses); ok {
+			excused := a.debts.excused[i].n.Load()
 			name, lost := l.Losses()
-			out.Lost[name] += lost
+			out.Lost[name] += lost - min(excused, lost)
 		}
 	}
 	return out
@@ -119,12 +126,12 @@ func (a *auditor) statistics() apiserver.Audit {
 type recording struct {
 	request.Record
 
-	auditor *auditor
-	x       *request.Exchange
-	verdict audit.Verdict
-	judged  bool
-	refused bool        // a sink could not store a record, and the client has been told
-	latest  audit.Stage // of the records so far
+	auditor  *auditor
+	x        *request.Exchange
+	verdict  audit.Verdict
+	judged   bool
+	received bool        // the request may be carried out
+	latest   audit.Stage // of the records so far
 }
 
 // begin begins the audit of a request.
@@ -143,10 +150,11 @@ func (s *Server) withReceipt(next http.Handler) http.Handler {
 		rec.judge()
 		if !rec.emit(r.Context(), audit.StageRequestReceived) {
 			s.audit.rejected.Add(1)
-			rec.refused = true
 			negotiate.WriteError(w, r, status.Internal(errAuditSink).WithMessage(errAuditSink.Error()))
 			return
 		}
+		rec.received = true
+		s.audit.repay(r.Context(), true)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -178,24 +186,21 @@ func (r *recording) attributes() authz.Attributes {
 	return authz.Attributes{Verb: strings.ToLower(r.x.Received.Method), Path: r.x.Received.URL.Path}
 }
 
-// begins records that the answer begins, before its first byte leaves. It returns false if the
-// client must get an error instead, because a record is missing.
+// begins records that the answer begins, before its first byte leaves.
 //
 // A request that changes something has ended then for its record. Its answer tells the client that
 // the change is made, so the record must not come after it.
-func (r *recording) begins() bool {
+func (r *recording) begins() {
 	r.judge()
 	info := r.x.Info.Load()
 	switch {
-	case r.refused || info == nil || r.verdict.Level == audit.LevelNone:
-		return true
+	case info == nil || r.verdict.Level == audit.LevelNone:
 	case r.x.Streams:
 		r.emit(context.WithoutCancel(r.x), audit.StageResponseStarted) // its beginning is recorded already
-		return true
 	case !info.IsResource || info.Verb == request.VerbGet || info.Verb == request.VerbList || info.Verb == request.VerbWatch:
-		return true
+	default:
+		r.emit(context.WithoutCancel(r.x), r.last())
 	}
-	return r.emit(context.WithoutCancel(r.x), r.last())
 }
 
 // ends records that the request has ended, unless that was recorded before its answer began.
@@ -217,13 +222,15 @@ func (r *recording) last() audit.Stage {
 }
 
 // emit writes the record of a stage to all sinks, if the policy keeps it. It returns false if one of
-// them needs it and could not store it.
+// them needs it and could not store it. The server owes a sink the later records of a request that was
+// carried out.
 func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 	r.latest = stage
-	if !r.verdict.Keeps(stage) {
+	a := r.auditor
+	proof := stage == audit.StageRequestReceived && r.verdict.Level != audit.LevelNone && a.debts.open.Load() > 0
+	if !r.verdict.Keeps(stage) && !proof {
 		return true
 	}
-	a := r.auditor
 	if r.Later != nil && stage != audit.StageRequestReceived {
 		a.lists <- struct{}{}
 		defer func() { <-a.lists }()
@@ -241,9 +248,11 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 	*line = e.AppendJSON((*line)[:0])
 	a.events.Add(1)
 	stored := true
-	for _, sink := range a.sinks {
+	for i, sink := range a.sinks {
 		if err := write(ctx, sink, *line); err != nil {
-			stored = false
+			if stored = false; r.received {
+				a.owe(i, r.x.ID, *line)
+			}
 			a.log.Error(err, "an audit record could not be stored", guard.WithStack(err, "auditID", r.x.ID, "stage", string(stage))...)
 		}
 	}
