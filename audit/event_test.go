@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -120,7 +121,7 @@ func TestAUD_05_TimesAreWrittenByTheirLayout(t *testing.T) {
 		return text
 	}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible
-	for range 100_000 {
+	for range effort.Of(100_000) {
 		when := time.Unix(random.Int64N(1<<38)-1<<37, random.Int64N(1e9)).In(time.FixedZone("", random.IntN(80_000)-40_000))
 		require.Equal(t, meta.NewMicroTime(when).UTC().Format("2006-01-02T15:04:05.000000Z"), at(when))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/issuer"
 	"github.com/kindwright/kindwright/kinds"
 )
@@ -162,7 +163,8 @@ func TestS5_A9_Z16_StreamsEndWhateverIsTakenAway(t *testing.T) {
 // Grant, use, revoke and ask, while others write: nothing that begins after an acknowledged revocation is
 // served, and what was given back is served at once.
 func TestS5_A9_NothingIsServedAfterARevocationOnABusyServer(t *testing.T) {
-	const rounds, workers = 24, 4
+	const workers = 4
+	rounds := effort.Of(36)
 	onEachWithAccounts(t, func(t *testing.T, s *server, _ issuer.Key) {
 		s.create(postPath, `{"metadata":{"name":"a"},"greeting":"hello"}`)
 		var busy sync.WaitGroup
