@@ -63,13 +63,23 @@ const (
 	widerToken = "password-of-bob"
 )
 
-func newGate(t *testing.T) *gate {
+// newGate starts a gate. Its users and its proxies have authorities of their own.
+func newGate(t *testing.T, more ...kindwright.Option) *gate {
+	t.Helper()
+	proxies, err := selfsigned.NewAuthority("proxies")
+	require.NoError(t, err)
+	return newGateOf(t, proxies, more...)
+}
+
+// newGateOf starts a gate whose proxies have this authority; nil stands for the authority of the users.
+func newGateOf(t *testing.T, proxies *selfsigned.Authority, more ...kindwright.Option) *gate {
 	t.Helper()
 	g := &gate{t: t, records: &memo{t: t}, issuer: issuer.New(t), mail: issuer.New(t), clients: map[string]*http.Transport{}}
 	people, err := selfsigned.NewAuthority("people")
 	require.NoError(t, err)
-	proxies, err := selfsigned.NewAuthority("proxies")
-	require.NoError(t, err)
+	if proxies == nil {
+		proxies = people
+	}
 	g.users = people.Certificate().Subject.String()
 	pool := func(a *selfsigned.Authority) *certificates.Authenticator {
 		p := x509.NewCertPool()
@@ -119,8 +129,11 @@ func newGate(t *testing.T) *gate {
 		{"alice", everyVerb, "roles", "default", ""},
 		{"alice", everyVerb, "rolebindings", "default", ""},
 		{"alice", everyVerb, "secrets", "default", ""},
+		{"alice", everyVerb, "knobs", "default", ""},
+		{"alice", everyVerb, "knobs/status", "default", ""},
+		{"system:serviceaccount:default:robot", "list", "gadgets", "default", ""},
 	}
-	g.run = startWith(t, []kindwright.Option{
+	g.run = startWith(t, append(more,
 		kindwright.Serve(gadgets(), places(), kinds.ControlPlane(), kinds.RBAC(), kinds.Secrets()), kindwright.Audit(metadataOnly(), g.records),
 		kindwright.Authorize(list, rbac.New("")),
 		kindwright.Authenticate(front, pool(people), tokens, signed), kindwright.LogTo(logr.Discard()),
@@ -130,7 +143,7 @@ func newGate(t *testing.T) *gate {
 			}
 			return nil
 		})}),
-	}, kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: tls.RequestClientCert}})
+	), kindwright.Listen("127.0.0.1:0"), kindwright.TLS{Config: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, ClientAuth: tls.RequestClientCert}})
 	return g
 }
 

@@ -345,7 +345,9 @@ func (h *host) maybe(method, path string, headers ...string) *http.Response {
 }
 
 func TestD3_RequestsMakeNoSeries(t *testing.T) {
-	h := dials(t, rules{})
+	m := &memo{t: t}
+	h := dials(t, rules{}, kindwright.Audit(metadataOnly(), m))
+	asked := map[string]string{} // by the id of their record
 	series := func() map[string]bool {
 		res := h.request("GET", "/metrics", "")
 		data, err := io.ReadAll(res.Body)
@@ -368,6 +370,7 @@ func TestD3_RequestsMakeNoSeries(t *testing.T) {
 					res := h.maybe(m, path, "User-Agent", fmt.Sprintf("agent-%d/1", i), "Content-Type", fmt.Sprintf("x/%d", i), "X-User", "admin", "X-Groups", "system:masters")
 					require.NotNil(t, res)
 					require.NoError(t, res.Body.Close())
+					asked[res.Header.Get("Audit-Id")] = path
 				}
 			}
 		}
@@ -378,6 +381,11 @@ func TestD3_RequestsMakeNoSeries(t *testing.T) {
 	round(20)
 	for one := range series() {
 		require.True(t, before[one], one)
+	}
+	records := m.whole(t)
+	for id, path := range asked {
+		require.Contains(t, records, id, path)
+		require.Equal(t, path, records[id].RequestURI)
 	}
 }
 

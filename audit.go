@@ -31,7 +31,11 @@ import (
 // Audit records requests as a policy says, in each of the sinks. Without a sink it has no effect.
 // The caller keeps the sinks and closes them after Wait or Run has returned. It may be given once.
 //
-// The answer to a request that changes something begins when its record is in all sinks.
+// The answer to a request that changes something begins when its record is in all sinks. A sink that
+// does not take the record of the stage RequestReceived prevents the request, and the client gets a
+// 500. One that does not take a later record does not change the answer: what is done is not answered
+// as failed. The server keeps that record until the sink takes it, and records RequestReceived for all
+// requests meanwhile.
 func Audit(p audit.Policy, sinks ...audit.Sink) Option {
 	return optionFunc(func(c *config) error {
 		if c.auditing != nil {
@@ -66,7 +70,8 @@ type auditor struct {
 	issuer     string // and of who vouches for the sender
 	latency    string // the prefix of the annotations with the times of a slow request
 
-	lines    sync.Pool     // of *[]byte
+	drafts   sync.Pool     // of *draft
+	debts    *debts        // records that a sink has not taken yet
 	lists    chan struct{} // holds a token for each record with a list that is being written
 	events   atomic.Uint64
 	rejected atomic.Uint64
@@ -95,6 +100,7 @@ func (s *Server) buildAudit(domain string) error {
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
 		latency: "apiserver.latency." + domain + "/",
 		lists:   make(chan struct{}, maxListRecords),
+		debts:   newDebts(len(on.sinks)),
 	}
 	apiserver.CollectAudit(&s.meters.registry, s.audit.statistics)
 	return nil
@@ -106,10 +112,11 @@ func (a *auditor) statistics() apiserver.Audit {
 	for i, level := range auditLevels {
 		out.Levels[string(level)] = a.levels[i].Load()
 	}
-	for _, sink := range a.sinks {
+	for i, sink := range a.sinks {
 		if l, ok := sink.(audit.Losses); ok {
+			excused := a.debts.excused[i].n.Load()
 			name, lost := l.Losses()
-			out.Lost[name] += lost
+			out.Lost[name] += lost - min(excused, lost)
 		}
 	}
 	return out
@@ -119,12 +126,12 @@ func (a *auditor) statistics() apiserver.Audit {
 type recording struct {
 	request.Record
 
-	auditor *auditor
-	x       *request.Exchange
-	verdict audit.Verdict
-	judged  bool
-	refused bool        // a sink could not store a record, and the client has been told
-	latest  audit.Stage // of the records so far
+	auditor  *auditor
+	x        *request.Exchange
+	verdict  audit.Verdict
+	judged   bool
+	received bool        // the request may be carried out
+	latest   audit.Stage // of the records so far
 }
 
 // begin begins the audit of a request.
@@ -143,10 +150,11 @@ func (s *Server) withReceipt(next http.Handler) http.Handler {
 		rec.judge()
 		if !rec.emit(r.Context(), audit.StageRequestReceived) {
 			s.audit.rejected.Add(1)
-			rec.refused = true
 			negotiate.WriteError(w, r, status.Internal(errAuditSink).WithMessage(errAuditSink.Error()))
 			return
 		}
+		rec.received = true
+		s.audit.repay(r.Context(), true)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -178,24 +186,21 @@ func (r *recording) attributes() authz.Attributes {
 	return authz.Attributes{Verb: strings.ToLower(r.x.Received.Method), Path: r.x.Received.URL.Path}
 }
 
-// begins records that the answer begins, before its first byte leaves. It returns false if the
-// client must get an error instead, because a record is missing.
+// begins records that the answer begins, before its first byte leaves.
 //
 // A request that changes something has ended then for its record. Its answer tells the client that
 // the change is made, so the record must not come after it.
-func (r *recording) begins() bool {
+func (r *recording) begins() {
 	r.judge()
 	info := r.x.Info.Load()
 	switch {
-	case r.refused || info == nil || r.verdict.Level == audit.LevelNone:
-		return true
+	case info == nil || r.verdict.Level == audit.LevelNone:
 	case r.x.Streams:
 		r.emit(context.WithoutCancel(r.x), audit.StageResponseStarted) // its beginning is recorded already
-		return true
 	case !info.IsResource || info.Verb == request.VerbGet || info.Verb == request.VerbList || info.Verb == request.VerbWatch:
-		return true
+	default:
+		r.emit(context.WithoutCancel(r.x), r.last())
 	}
-	return r.emit(context.WithoutCancel(r.x), r.last())
 }
 
 // ends records that the request has ended, unless that was recorded before its answer began.
@@ -217,33 +222,33 @@ func (r *recording) last() audit.Stage {
 }
 
 // emit writes the record of a stage to all sinks, if the policy keeps it. It returns false if one of
-// them needs it and could not store it.
+// them needs it and could not store it. The server owes a sink the later records of a request that was
+// carried out.
 func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 	r.latest = stage
-	if !r.verdict.Keeps(stage) {
+	a := r.auditor
+	proof := stage == audit.StageRequestReceived && r.verdict.Level != audit.LevelNone && a.debts.open.Load() > 0
+	if !r.verdict.Keeps(stage) && !proof {
 		return true
 	}
-	a := r.auditor
 	if r.Later != nil && stage != audit.StageRequestReceived {
 		a.lists <- struct{}{}
 		defer func() { <-a.lists }()
 	}
-	line, _ := a.lines.Get().(*[]byte)
-	if line == nil {
-		line = new([]byte)
+	d, _ := a.drafts.Get().(*draft)
+	if d == nil {
+		d = &draft{annotations: map[string]string{}}
 	}
-	defer func() {
-		if cap(*line) <= maxPooledLine {
-			a.lines.Put(line)
-		}
-	}()
-	e := r.event(stage)
-	*line = e.AppendJSON((*line)[:0])
+	defer a.keep(d)
+	r.fill(d, stage)
+	d.line = d.event.AppendJSON(d.line[:0])
 	a.events.Add(1)
 	stored := true
-	for _, sink := range a.sinks {
-		if err := write(ctx, sink, *line); err != nil {
-			stored = false
+	for i, sink := range a.sinks {
+		if err := write(ctx, sink, d.line); err != nil {
+			if stored = false; r.received {
+				a.owe(i, r.x.ID, d.line)
+			}
 			a.log.Error(err, "an audit record could not be stored", guard.WithStack(err, "auditID", r.x.ID, "stage", string(stage))...)
 		}
 	}
@@ -254,6 +259,28 @@ func (r *recording) emit(ctx context.Context, stage audit.Stage) bool {
 // length of its list, up to 10 MiB, while it is made.
 const maxListRecords = 2
 
+// draft is the memory of a record while it is made and written.
+type draft struct {
+	line        []byte
+	event       audit.Event
+	as          audit.UserInfo
+	ref         audit.ObjectReference
+	status      meta.Status
+	ips         [2]string
+	annotations map[string]string
+}
+
+// keep makes a draft empty and keeps it for another record.
+func (a *auditor) keep(d *draft) {
+	line := d.line[:0]
+	if cap(line) > maxPooledLine {
+		line = nil
+	}
+	clear(d.annotations)
+	*d = draft{line: line, annotations: d.annotations}
+	a.drafts.Put(d)
+}
+
 // maxPooledLine prevents one long record from keeping its memory forever.
 const maxPooledLine = 64 << 10
 
@@ -263,12 +290,12 @@ func write(ctx context.Context, sink audit.Sink, line []byte) (err error) {
 	return sink.Write(ctx, line)
 }
 
-// event makes the record of a stage.
-func (r *recording) event(stage audit.Stage) *audit.Event {
-	x := r.x
-	e := &audit.Event{
+// fill makes the record of a stage.
+func (r *recording) fill(d *draft, stage audit.Stage) {
+	x, e := r.x, &d.event
+	*e = audit.Event{
 		APIVersion: r.auditor.apiVersion, Kind: "Event", Level: r.verdict.Level, AuditID: x.ID, Stage: stage,
-		RequestURI: requestURI(x.Received), SourceIPs: sourceIPs(x.Received), UserAgent: userAgent(x.Received),
+		RequestURI: requestURI(x.Received), SourceIPs: sourceIPs(d.ips[:0], x.Received), UserAgent: userAgent(x.Received),
 		RequestReceivedTimestamp: meta.NewMicroTime(x.Start),
 		StageTimestamp:           meta.NewMicroTime(x.Start.Add(time.Since(x.Start))), // never before, whatever happens to the clock
 	}
@@ -276,8 +303,8 @@ func (r *recording) event(stage audit.Stage) *audit.Event {
 		e.User = audit.UserInfoOf(u)
 	}
 	if as := x.Impersonation.Load(); as != nil {
-		user := audit.UserInfoOf(&as.User)
-		e.ImpersonatedUser = &user
+		d.as = audit.UserInfoOf(&as.User)
+		e.ImpersonatedUser = &d.as
 		if as.Constraint != "" {
 			e.AuthenticationMetadata = &audit.AuthenticationMetadata{ImpersonationConstraint: as.Constraint}
 		}
@@ -285,23 +312,26 @@ func (r *recording) event(stage audit.Stage) *audit.Event {
 	a := r.attributes()
 	e.Verb = a.Verb
 	if a.ResourceRequest {
-		e.ObjectRef = &audit.ObjectReference{
+		d.ref = audit.ObjectReference{
 			Resource: a.Resource, Namespace: a.Namespace, Name: a.Name, APIGroup: a.Group, APIVersion: a.Version, Subresource: a.Subresource,
 		}
+		e.ObjectRef = &d.ref
 		r.nameObject(e.ObjectRef)
 		r.bodies(e)
 	}
-	if stage != audit.StageRequestReceived {
-		e.ResponseStatus = r.outcome()
-		if stage == audit.StageResponseStarted {
-			e.ResponseStatus, e.ResponseObject = &meta.Status{Code: x.Code.Load()}, nil
-		}
+	switch stage {
+	case audit.StageRequestReceived:
+	case audit.StageResponseStarted:
+		d.status = meta.Status{Code: x.Code.Load()}
+		e.ResponseStatus, e.ResponseObject = &d.status, nil
+	default:
+		r.outcome(&d.status)
+		e.ResponseStatus = &d.status
 	}
-	e.Annotations = r.annotations()
+	e.Annotations = r.annotations(d.annotations)
 	if stage == audit.StageResponseComplete {
 		r.addLatency(e.Annotations, e.StageTimestamp.Sub(x.Start))
 	}
-	return e
 }
 
 // nameObject completes the reference of a create or an update with what the body says.
@@ -365,35 +395,35 @@ func (r *recording) body(data []byte) audit.Raw {
 	return audit.Raw(data).Line()
 }
 
-// outcome is how the request has ended (AUD-12).
-func (r *recording) outcome() *meta.Status {
+// outcome says how the request has ended (AUD-12).
+func (r *recording) outcome(out *meta.Status) {
 	x := r.x
-	out := &meta.Status{Code: x.Code.Load()}
+	code := x.Code.Load()
+	*out = meta.Status{Code: code}
 	switch {
 	case r.Panicked:
-		return &meta.Status{Status: meta.StatusFailure, Code: http.StatusInternalServerError, Reason: meta.ReasonInternalError, Message: "a handler panicked"}
+		*out = meta.Status{Status: meta.StatusFailure, Code: http.StatusInternalServerError, Reason: meta.ReasonInternalError, Message: "a handler panicked"}
 	case r.Status != nil:
-		known := *r.Status
-		out = &known
-		out.Code = x.Code.Load()
-	case x.Aborted.Load() && out.Code == 0:
+		*out = *r.Status
+		out.Code = code
+	case x.Aborted.Load() && code == 0:
 		out.Status, out.Message = meta.StatusFailure, "the connection was broken off before the answer"
 	case x.Aborted.Load():
 		out.Status, out.Message = meta.StatusFailure, "the connection was broken off within the answer"
 	}
-	return out
 }
 
 // maxIssuer bounds the name of an issuer in a record: it may come from a certificate.
 const maxIssuer = 256
 
 // annotations returns what is known beside the fields of a record: how and by whom the sender was
-// authenticated (D11), what the authorizer said, and what plugins annotated (AUD-32).
-func (r *recording) annotations() map[string]string {
+// authenticated (D11), what the authorizer said, and what plugins annotated (AUD-32). It uses room if
+// plugins have annotated nothing.
+func (r *recording) annotations(room map[string]string) map[string]string {
 	out := r.x.Annotations()
 	d, u := r.x.Decision.Load(), r.x.User.Load()
 	if out == nil {
-		out = make(map[string]string, 3)
+		out = room
 	}
 	if u != nil && u.Method != "" {
 		out[r.auditor.method] = u.Method
@@ -488,9 +518,8 @@ func userAgent(r *http.Request) string {
 }
 
 // sourceIPs are the addresses that a request came by (AUD-09): what proxies say about the client,
-// then the other end of the connection.
-func sourceIPs(r *http.Request) []string {
-	out := make([]string, 0, 1)
+// then the other end of the connection. It appends to out.
+func sourceIPs(out []string, r *http.Request) []string {
 	if forwarded := r.Header["X-Forwarded-For"]; len(forwarded) > 0 {
 		for part := range strings.SplitSeq(strings.Join(forwarded, ","), ",") {
 			if ip := address(strings.TrimSpace(part)); ip != "" {
@@ -520,7 +549,12 @@ func address(text string) string {
 	if err != nil {
 		return ""
 	}
-	return ip.Unmap().WithZone("").String()
+	var room [64]byte
+	usual := ip.Unmap().WithZone("").AppendTo(room[:0])
+	if string(usual) == text {
+		return text // as most are
+	}
+	return string(usual)
 }
 
 // withoutManagedFields removes metadata.managedFields from an object, and from the items of a list.

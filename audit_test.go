@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -59,6 +61,13 @@ func (m *memo) Write(_ context.Context, line []byte) error {
 }
 
 func (m *memo) Close() error { return nil }
+
+// set says which records a memo refuses.
+func (m *memo) set(fail func(*audit.Event) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fail = fail
+}
 
 // of returns the records of one request once it has the last of the stages.
 func (m *memo) of(id string, last audit.Stage) []*audit.Event {
@@ -367,8 +376,9 @@ func TestAUD_35_ALongUserAgentIsCut(t *testing.T) {
 	require.Equal(t, strings.Repeat("u", 1024)+"...TRUNCATED", e.UserAgent)
 }
 
-// A sink that fails prevents the request at its first stage, and the answer at its last.
-func TestAUD_20_NoWriteIsAcknowledgedWithoutItsRecord(t *testing.T) {
+// A sink that fails prevents the request at its first stage. What has been carried out is answered as
+// it ended, and its record is written as soon as the sink works again.
+func TestAUD_20_D4_NoWriteIsAcknowledgedWithoutItsRecord(t *testing.T) {
 	var failing audit.Stage
 	m := &memo{t: t, fail: func(e *audit.Event) error {
 		if e.Stage == failing {
@@ -389,16 +399,95 @@ func TestAUD_20_NoWriteIsAcknowledgedWithoutItsRecord(t *testing.T) {
 	require.Equal(t, 404, h.request("GET", gadgetPath+"/a", "").StatusCode, "nothing was done")
 
 	set(audit.StageResponseComplete)
-	code, got := h.do("POST", gadgetPath, `{"metadata":{"name":"b"}}`)
-	require.Equal(t, 500, code)
-	require.Contains(t, field(got, "message"), "failed to store audit event")
-	require.Equal(t, 200, h.request("GET", gadgetPath+"/b", "").StatusCode, "a read is answered; b was made, but nobody was told so")
+	res := h.request("POST", gadgetPath, `{"metadata":{"name":"b"}}`)
+	require.Equal(t, 201, res.StatusCode, "it was made")
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 200, h.request("GET", gadgetPath+"/b", "").StatusCode)
 	set("")
+	events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+	require.Equal(t, twoStages, stagesOf(events))
 	scrape, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
 	require.NoError(t, err)
 	require.Contains(t, string(scrape), "apiserver_audit_requests_rejected_total 2")
 	require.Contains(t, string(scrape), `apiserver_audit_level_total{level="RequestResponse"} `)
 }
+
+// A policy that leaves RequestReceived out has it recorded while the sink owes a record, so that
+// nothing is carried out without one.
+func TestAUD_20_D5_NothingIsDoneWhileASinkIsOwedARecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("the disk is full")
+		m := &memo{t: t}
+		policy := audit.Policy{OmitStages: []audit.Stage{audit.StageRequestReceived}, Rules: []audit.Rule{
+			{Level: audit.LevelNone, Resources: []audit.Resources{{Group: "example.dev", Resources: []string{"places"}}}}, {Level: audit.LevelMetadata},
+		}}
+		db := memory.New()
+		h, err := kindwright.New(db, kindwright.Serve(gadgets(), places(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.Audit(policy, m))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, h.Start(ctx))
+		defer func() {
+			cancel()
+			h.Wait()
+			require.NoError(t, db.Close())
+		}()
+		post := func(name string) *http.Response {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, request("POST", gadgetPath, `{"metadata":{"name":"`+name+`"}}`))
+			return w.Result()
+		}
+		there := func(name string) bool {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, request("GET", gadgetPath+"/"+name, ""))
+			return w.Code == 200
+		}
+		for round := range 20 {
+			name := func(s string) string { return fmt.Sprintf("%s-%d", s, round) }
+			require.Equal(t, 201, post(name("before")).StatusCode)
+			m.set(func(*audit.Event) error { return broken })
+			made := post(name("made"))
+			require.Equal(t, 201, made.StatusCode, "what is stored is not answered as failed")
+			for range 3 {
+				require.Equal(t, 500, post(name("refused")).StatusCode)
+			}
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, request("GET", "/apis/example.dev/v1/places", ""))
+			require.Equal(t, 200, w.Code, "what is not recorded needs no sink")
+			m.set(nil)
+			if round%2 == 0 {
+				time.Sleep(2 * repayEvery)
+				require.Equal(t, []audit.Stage{audit.StageResponseComplete}, stagesOf(m.of(made.Header.Get("Audit-Id"), audit.StageResponseComplete)), "nobody has to ask for something")
+			}
+			after := post(name("after"))
+			require.Equal(t, 201, after.StatusCode)
+			require.Equal(t, []audit.Stage{audit.StageResponseComplete}, stagesOf(m.of(made.Header.Get("Audit-Id"), audit.StageResponseComplete)))
+			require.Equal(t, []bool{true, false, true}, []bool{there(name("made")), there(name("refused")), there(name("after"))})
+			last := post(name("last"))
+			require.Equal(t, []audit.Stage{audit.StageResponseComplete}, stagesOf(m.of(last.Header.Get("Audit-Id"), audit.StageResponseComplete)), "as the policy says")
+		}
+	})
+}
+
+// One record that a sink never takes does not stop the others forever.
+func TestAUD_20_D5_ARecordThatNobodyTakesIsGivenUp(t *testing.T) {
+	m := &memo{t: t, fail: func(e *audit.Event) error {
+		if e.ObjectRef != nil && e.ObjectRef.Name == "poison" && e.Stage == audit.StageResponseComplete {
+			return errors.New("too large")
+		}
+		return nil
+	}}
+	h := run(t, kindwright.Audit(everything(), m))
+	require.Equal(t, 201, h.request("POST", gadgetPath, `{"metadata":{"name":"poison"}}`).StatusCode)
+	for i := range 20 {
+		require.Equal(t, 201, h.request("POST", gadgetPath, fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, i)).StatusCode)
+	}
+	scrape, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
+	require.NoError(t, err)
+	require.Contains(t, string(scrape), "apiserver_audit_requests_rejected_total 0")
+}
+
+// repayEvery is how often the server tries to write what it owes to a sink.
+const repayEvery = time.Second
 
 func TestASinkThatPanicsIsASinkThatFails(t *testing.T) {
 	m := &memo{t: t, fail: func(*audit.Event) error { panic("a broken sink") }}

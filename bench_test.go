@@ -29,10 +29,10 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) WriteHeader(code int)        { d.code = code }
 func (d *discard) Write(p []byte) (int, error) { d.bytes += len(p); return len(p), nil }
 
-func benchServer(b testing.TB, objects int) *kindwright.Server {
+func benchServer(b testing.TB, objects int, opts ...kindwright.Option) *kindwright.Server {
 	b.Helper()
 	db := memory.New()
-	srv, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))
+	srv, err := kindwright.New(db, append(opts, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))...)
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(b, srv.Start(ctx))

@@ -9,9 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
-	"github.com/kindwright/kindwright/status"
 )
 
 // response records in the exchange how the request was answered. It is the only wrapper around the
@@ -20,7 +18,6 @@ type response struct {
 	http.ResponseWriter
 	exchange  request.Exchange
 	recording *recording // nil if nothing is recorded
-	replaced  bool       // the client has got an error instead of this answer
 
 	last     bool      // the connection ends with the answer, unless it changes the protocol
 	hijacked bool      // a handler has taken the connection over
@@ -37,42 +34,32 @@ type response struct {
 // It also ends after a request in chunks. If the client sent a Content-Length as well, net/http has
 // removed it, and a proxy in between may have found another end of the body than net/http (H6).
 //
-// The audit log gets its record first. If that fails, the client gets an error, and begin returns
-// false: the answer must be discarded.
-func (w *response) begin(code int) bool {
-	if w.replaced {
-		return false
+// The audit log gets its record first.
+func (w *response) begin(code int) {
+	if !w.exchange.Code.CompareAndSwap(0, int32(code)) { //nolint:gosec // three digits
+		return
 	}
-	first := w.exchange.Code.CompareAndSwap(0, int32(code)) //nolint:gosec // three digits
-	if first {
-		w.exchange.Body.Decoded()
-	}
-	if first && w.last && code != http.StatusSwitchingProtocols {
+	w.exchange.Body.Decoded()
+	if w.last && code != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}
-	if !first || w.recording == nil || w.recording.begins() {
-		return true
+	if w.recording != nil {
+		w.recording.begins()
 	}
-	w.replaced = true
-	w.exchange.Code.Store(http.StatusInternalServerError)
-	negotiate.WriteError(w.ResponseWriter, w.exchange.Received.WithContext(&w.exchange), status.Internal(errAuditSink).WithMessage(errAuditSink.Error()))
-	return false
 }
 
 // WriteHeader records the beginning of the answer. A code of the 100s announces another answer,
 // except for the change of the protocol.
 func (w *response) WriteHeader(code int) {
-	if (code >= http.StatusOK || code == http.StatusSwitchingProtocols) && !w.begin(code) {
-		return
+	if code >= http.StatusOK || code == http.StatusSwitchingProtocols {
+		w.begin(code)
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
 // Write sends a part of the answer.
 func (w *response) Write(p []byte) (int, error) {
-	if !w.begin(http.StatusOK) {
-		return len(p), nil
-	}
+	w.begin(http.StatusOK)
 	began := w.clock()
 	n, err := w.ResponseWriter.Write(p)
 	w.wrote(began)
@@ -101,9 +88,7 @@ func (w *response) ReadFrom(from io.Reader) (int64, error) {
 	if !ok {
 		return io.Copy(struct{ io.Writer }{w}, from)
 	}
-	if !w.begin(http.StatusOK) {
-		return io.Copy(io.Discard, from)
-	}
+	w.begin(http.StatusOK)
 	began := w.clock()
 	n, err := to.ReadFrom(from)
 	w.wrote(began)
@@ -116,9 +101,7 @@ func (w *response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush with its error.
 func (w *response) FlushError() error {
-	if !w.begin(http.StatusOK) {
-		return nil
-	}
+	w.begin(http.StatusOK)
 	began := w.clock()
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	w.wrote(began)

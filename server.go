@@ -441,6 +441,9 @@ func (s *Server) start(ctx context.Context) error {
 		s.engine.Wait()
 		s.health.Wait()
 	})
+	if s.audit != nil {
+		s.running.Go(func() { s.audit.repayLater(ctx) })
+	}
 	if err := s.prepare(ctx); err != nil {
 		cancel()
 		s.Wait()

@@ -128,7 +128,7 @@ func TestLIM_15_ListsThatNobodyReadsAreNotHeld(t *testing.T) {
 // W7: a client that reads each piece of a list just in time does not hold its request for hours.
 func TestW7_AListEndsForAClientThatReadsSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial := bubbled(t)
+		dial := bubbled(t, &memo{t: t})
 		c := secure(t, dial())
 		in := bufio.NewReaderSize(c, 16)
 		for i := range 20 {

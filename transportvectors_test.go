@@ -351,12 +351,12 @@ func TestH3_FloodsOfFrames(t *testing.T) {
 	r.end(t)
 }
 
-// bubbled runs a server under Run on connections in memory, in virtual time.
-func bubbled(t *testing.T) (dial func() net.Conn) {
+// bubbled runs a server under Run on connections in memory, in virtual time. m has its records.
+func bubbled(t *testing.T, m *memo, opts ...kindwright.Option) (dial func() net.Conn) {
 	t.Helper()
 	pipes := &pipeListener{opened: make(chan net.Conn), closed: make(chan struct{})}
 	db := memory.New()
-	srv, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header))
+	srv, err := kindwright.New(db, append(opts, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.Audit(metadataOnly(), m))...)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, done := make(chan struct{}), make(chan error, 1)
@@ -396,7 +396,8 @@ func untilClosed(c net.Conn) (time.Duration, string) {
 
 func TestH4_ClientsThatSendOneByteAtATimeAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial := bubbled(t)
+		m := &memo{t: t}
+		dial := bubbled(t, m)
 		var dripping sync.WaitGroup
 		defer dripping.Wait()
 		drip := func(c net.Conn, text string) {
@@ -415,6 +416,7 @@ func TestH4_ClientsThatSendOneByteAtATimeAreCut(t *testing.T) {
 		took, _ := untilClosed(slowly)
 		require.LessOrEqual(t, took, 11*time.Second, "a header")
 		_ = slowly.Close()
+		require.Zero(t, m.count(), "which is no request")
 
 		for _, user := range []string{"", "X-User: admin\r\nX-Groups: system:masters\r\n"} {
 			slowly := secure(t, dial())
@@ -431,12 +433,19 @@ func TestH4_ClientsThatSendOneByteAtATimeAreCut(t *testing.T) {
 			}
 			_ = slowly.Close()
 		}
+		records := map[string]int32{}
+		for _, e := range m.whole(t) {
+			require.Equal(t, []string{"create", "gadgets", "default"}, []string{e.Verb, e.ObjectRef.Resource, e.ObjectRef.Namespace})
+			records[e.User.Username] = e.ResponseStatus.Code
+		}
+		require.Equal(t, map[string]int32{"system:anonymous": 403, "admin": 504}, records)
 	})
 }
 
 func TestH5_HandshakesThatNeverEndAreCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dial := bubbled(t)
+		m := &memo{t: t}
+		dial := bubbled(t, m)
 		var conns []net.Conn
 		for i := range 200 {
 			c := dial()
@@ -452,5 +461,6 @@ func TestH5_HandshakesThatNeverEndAreCut(t *testing.T) {
 			_ = c.Close()
 		}
 		require.LessOrEqual(t, time.Since(began), 10*time.Second)
+		require.Zero(t, m.count(), "nobody has asked for anything")
 	})
 }

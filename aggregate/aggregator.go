@@ -20,6 +20,9 @@ type Config struct {
 	// Certificate returns the client certificate under which users are named to back ends. It is
 	// called for each connection and every ProbeEvery, so a renewed one is used soon. Back ends must
 	// trust its authority for this alone; see authn/requestheader. Required.
+	//
+	// Nil without an error stands for no certificate. Back ends are then sent requests all the same, as
+	// kube-apiserver does, and believe nobody whom the header fields name: they see anonymous requests.
 	Certificate func() (*tls.Certificate, error)
 
 	// Resolver finds where services listen. Default: Services of the server itself.

@@ -2,14 +2,19 @@ package aggregate_test
 
 import (
 	"bufio"
+	"crypto/tls"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -106,4 +111,28 @@ func TestDISC_07_KindsOfAllServersAreDescribedTogether(t *testing.T) {
 	code, body = w.do("GET", "/openapi/v3/apis/boats.example.dev/v1", "")
 	require.Equal(t, 200, code)
 	require.Contains(t, body, `"sails"`)
+}
+
+// Without a client certificate a back end is asked all the same. It has no reason to believe whom the
+// header fields name, so a server that reads them sees an anonymous request.
+func TestOPS_08_WithoutAClientCertificate(t *testing.T) {
+	w := newWorld(t, func(cfg *aggregate.Config) {
+		cfg.Certificate = func() (*tls.Certificate, error) { return nil, nil } //nolint:nilnil // none
+	})
+	var proven atomic.Int64
+	w.listen("boats", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		proven.Add(int64(len(r.TLS.PeerCertificates)))
+		out.Header().Set("Content-Type", "application/json")
+		if r.URL.Path == "/apis/boats.example.dev/v1" {
+			_, _ = io.WriteString(out, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"boats.example.dev/v1","resources":[]}`)
+			return
+		}
+		_, _ = fmt.Fprintf(out, `{"kind":"Asked","user":%q}`, r.Header.Get("X-Remote-User"))
+	}), "boats.default.svc")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	code, body := w.do("GET", boats, "")
+	require.Equal(t, 200, code, body)
+	require.Contains(t, body, `"user":"alice"`, "which the server has no reason to believe")
+	require.Zero(t, proven.Load())
 }

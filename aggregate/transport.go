@@ -83,7 +83,7 @@ func (b *backend) reconnect(ctx context.Context) error {
 		return err
 	}
 	have := b.connections.Load()
-	if have.certificate != nil && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
+	if have.address != "" && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
 		return nil
 	}
 	b.connections.Store(b.connect(certificate, address))
@@ -92,6 +92,9 @@ func (b *backend) reconnect(ctx context.Context) error {
 }
 
 func sameCertificate(a, b *tls.Certificate) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
 	return a == b || len(a.Certificate) > 0 && len(b.Certificate) > 0 && bytes.Equal(a.Certificate[0], b.Certificate[0])
 }
 

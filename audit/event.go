@@ -3,9 +3,9 @@ package audit
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/json"
@@ -155,13 +155,14 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	dst = raw(dst, "requestObject", e.RequestObject)
 	dst = raw(dst, "responseObject", e.ResponseObject)
 	dst = append(dst, `,"requestReceivedTimestamp":"`...)
-	dst = e.RequestReceivedTimestamp.Time.UTC().AppendFormat(dst, microseconds)
+	dst = appendTime(dst, e.RequestReceivedTimestamp.Time)
 	dst = append(dst, `","stageTimestamp":"`...)
-	dst = e.StageTimestamp.Time.UTC().AppendFormat(dst, microseconds)
+	dst = appendTime(dst, e.StageTimestamp.Time)
 	dst = append(dst, '"')
 	if len(e.Annotations) > 0 {
 		dst = append(dst, `,"annotations":{`...)
-		for i, key := range slices.Sorted(maps.Keys(e.Annotations)) {
+		var room [8]string
+		for i, key := range sortedKeys(room[:0], e.Annotations) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
@@ -173,8 +174,46 @@ func (e *Event) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
+// sortedKeys appends the keys of a map in order.
+func sortedKeys[V any](keys []string, of map[string]V) []string {
+	for key := range of {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // microseconds is the layout of the times of a record.
 const microseconds = "2006-01-02T15:04:05.000000Z"
+
+// appendTime appends a time as microseconds says it. Times of these centuries are written without the
+// layout, which takes a quarter of the time.
+func appendTime(dst []byte, t time.Time) []byte {
+	t = t.UTC()
+	year, month, day := t.Date()
+	if year < 1000 || year > 9999 {
+		return t.AppendFormat(dst, microseconds)
+	}
+	hour, minute, second := t.Clock()
+	dst = digits(dst, year, 4)
+	dst = digits(append(dst, '-'), int(month), 2)
+	dst = digits(append(dst, '-'), day, 2)
+	dst = digits(append(dst, 'T'), hour, 2)
+	dst = digits(append(dst, ':'), minute, 2)
+	dst = digits(append(dst, ':'), second, 2)
+	dst = digits(append(dst, '.'), t.Nanosecond()/1000, 6)
+	return append(dst, 'Z')
+}
+
+// digits appends the last n digits of a number.
+func digits(dst []byte, number, n int) []byte {
+	var room [8]byte
+	for i := n - 1; i >= 0; i-- {
+		room[i] = byte('0' + number%10)
+		number /= 10
+	}
+	return append(dst, room[:n]...)
+}
 
 func (u UserInfo) append(dst []byte) []byte {
 	start := len(dst)
@@ -187,7 +226,8 @@ func (u UserInfo) append(dst []byte) []byte {
 	}
 	if len(u.Extra) > 0 {
 		dst = append(dst, `,"extra":{`...)
-		for i, key := range slices.Sorted(maps.Keys(u.Extra)) {
+		var room [8]string
+		for i, key := range sortedKeys(room[:0], u.Extra) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}

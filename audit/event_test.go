@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -107,5 +109,20 @@ func BenchmarkAppendJSON(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		buf = e.AppendJSON(buf[:0])
+	}
+}
+
+// The times of a record are what their layout says.
+func TestAUD_05_TimesAreWrittenByTheirLayout(t *testing.T) {
+	at := func(when time.Time) string {
+		text := string((&audit.Event{RequestReceivedTimestamp: meta.NewMicroTime(when)}).AppendJSON(nil))
+		_, text, _ = strings.Cut(text, `"requestReceivedTimestamp":"`)
+		text, _, _ = strings.Cut(text, `"`)
+		return text
+	}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible
+	for range effort.Of(100_000) {
+		when := time.Unix(random.Int64N(1<<38)-1<<37, random.Int64N(1e9)).In(time.FixedZone("", random.IntN(80_000)-40_000))
+		require.Equal(t, meta.NewMicroTime(when).UTC().Format("2006-01-02T15:04:05.000000Z"), at(when))
 	}
 }

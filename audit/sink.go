@@ -12,11 +12,11 @@ type Sink interface {
 	// Write stores one record: an [Event] in JSON, on one line and without a line break at the end.
 	// It must not keep or change data after it has returned. It is called by many goroutines.
 	//
-	// An error means that the record is lost and that the request must not go on without it. At the
-	// stage RequestReceived the client gets a 500 and nothing is done. When a request that changes
-	// something has ended, its client gets a 500 instead of the answer. A sink that prefers an
-	// answered request to a complete log counts the loss, tells the log of the program, and returns
-	// nil.
+	// An error means that the record is not stored and that requests must not go on without it. At the
+	// stage RequestReceived the client gets a 500 and nothing is done. A request that has been carried
+	// out is answered as it ended; its record is given to Write again until it is stored. A sink that
+	// prefers answered requests to a complete log counts the loss, tells the log of the program, and
+	// returns nil.
 	//
 	// At the stage RequestReceived ctx ends with the request. Later stages are written even if the
 	// client has gone, and ctx has no end: the sink must bound how long it takes.
@@ -49,7 +49,7 @@ const (
 	// counted, and the request goes on.
 	ModeBlocking Mode = "blocking"
 
-	// ModeBlockingStrict is ModeBlocking, but a record that cannot be written fails its request.
+	// ModeBlockingStrict is ModeBlocking, but while records cannot be written no request is carried out.
 	ModeBlockingStrict Mode = "blocking-strict"
 )
 

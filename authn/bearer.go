@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -29,18 +30,18 @@ func BearerToken(r *http.Request) (token string, ok bool, err error) {
 	if err != nil {
 		return "", false, err
 	}
-	fromProtocol, inProtocol, err := encodedToken(r.Header["Sec-Websocket-Protocol"])
+	inProtocol, err := offered(r)
 	switch {
 	case err != nil:
 		return "", false, err
-	case inProtocol && len(r.Header["Upgrade"]) == 0:
+	case inProtocol.found && len(r.Header["Upgrade"]) == 0:
 		return "", false, errors.New("websocket subprotocol with a bearer token in a request that is no handshake")
-	case inHeader && inProtocol:
+	case inHeader && inProtocol.found:
 		return "", false, errors.New("bearer token in the authorization header and in a websocket subprotocol")
 	case inHeader:
 		token = fromHeader
-	case inProtocol:
-		if token, err = decodeOnce(r.Context(), fromProtocol); err != nil {
+	case inProtocol.found:
+		if token, err = inProtocol.token, inProtocol.err; err != nil {
 			return "", false, err
 		}
 	default:
@@ -109,31 +110,49 @@ func encodedToken(lines []string) (found string, ok bool, err error) {
 	return found, true, nil
 }
 
-// decoded is a token of a subprotocol in its two forms.
-type decoded struct {
-	from, token string
-	err         error
+// offer is what the subprotocols of a request say about a token.
+type offer struct {
+	lines  []string // of the header
+	found  bool
+	token  string
+	err    error // of its decoding
+	misuse error // of the header
 }
 
-type decodedKey struct{}
+type offerKey struct{}
 
-// withDecoded returns a request that keeps the decoded token of its subprotocol, so that each of many
-// authenticators need not decode it again. Other requests are returned as they are.
-func withDecoded(r *http.Request) *http.Request {
-	from, ok, err := encodedToken(r.Header["Sec-Websocket-Protocol"])
-	if !ok || err != nil {
+// read reads the lines of a Sec-WebSocket-Protocol header.
+func read(lines []string) offer {
+	from, ok, err := encodedToken(lines)
+	o := offer{lines: lines, found: ok, misuse: err}
+	if ok && err == nil {
+		o.token, o.err = decodeToken(from)
+	}
+	return o
+}
+
+// withOffer returns a request that keeps what its subprotocols say, so that each of many
+// authenticators need not read them again. Requests without any are returned as they are.
+func withOffer(r *http.Request) *http.Request {
+	lines := r.Header["Sec-Websocket-Protocol"]
+	if len(lines) == 0 {
 		return r
 	}
-	token, err := decodeToken(from)
-	return r.WithContext(context.WithValue(r.Context(), decodedKey{}, &decoded{from, token, err}))
+	o := read(slices.Clone(lines))
+	return r.WithContext(context.WithValue(r.Context(), offerKey{}, &o))
 }
 
-// decodeOnce returns the token in a subprotocol.
-func decodeOnce(ctx context.Context, from string) (string, error) {
-	if d, ok := ctx.Value(decodedKey{}).(*decoded); ok && d.from == from {
-		return d.token, d.err
+// offered returns what the subprotocols of a request say.
+func offered(r *http.Request) (offer, error) {
+	lines := r.Header["Sec-Websocket-Protocol"]
+	if len(lines) == 0 {
+		return offer{}, nil
 	}
-	return decodeToken(from)
+	if o, ok := r.Context().Value(offerKey{}).(*offer); ok && slices.Equal(o.lines, lines) {
+		return *o, o.misuse
+	}
+	o := read(lines)
+	return o, o.misuse
 }
 
 func decodeToken(from string) (string, error) {

@@ -117,7 +117,7 @@ func Identify(a Authenticator, r *http.Request) (User, error) {
 	if n := len(r.Header["Authorization"]); n > 1 {
 		return User{}, manyHeaders(n)
 	}
-	u, ok, err := a.Authenticate(withDecoded(r))
+	u, ok, err := a.Authenticate(withOffer(r))
 	switch {
 	case err != nil:
 		return User{}, err

@@ -27,8 +27,12 @@ type FieldSelectorRequirement struct {
 	Values   []string      `json:"values,omitempty" protobuf:"bytes,3,rep,name=values" list:"atomic" doc:"The values, for In and NotIn alone."`
 }
 
-// checkForms rejects a selector that uses both forms: it is undefined which one counts.
+// checkForms rejects a selector that uses both forms, because it is undefined which one counts, and one
+// that uses none.
 func checkForms(raw string, requirements int, at status.Field) {
+	if raw == "" && requirements == 0 {
+		at.Child("requirements").Required("when " + at.Path().String() + " is specified, requirements or rawSelector is required")
+	}
 	if raw != "" && requirements > 0 {
 		at.Child("rawSelector").Forbidden("cannot be specified in combination with requirements")
 	}
@@ -37,7 +41,7 @@ func checkForms(raw string, requirements int, at status.Field) {
 	}
 }
 
-// selector converts the form of documents. A nil selector and an empty one match everything.
+// selector converts the form of documents. A nil selector matches everything.
 func (s *LabelSelectorAttributes) selector(at status.Field) meta.Selector {
 	if s == nil {
 		return meta.Selector{}

@@ -203,6 +203,8 @@ func TestREVIEW_01_InvalidReviews(t *testing.T) {
 		`{"resourceAttributes":{"verb":"get"}}`: {"spec.user"},
 		`{"user":"a","resourceAttributes":{},"nonResourceAttributes":{}}`:                                                                                                        {"spec.nonResourceAttributes"},
 		`{"user":"a","resourceAttributes":{"verb":7}}`:                                                                                                                           {"spec.resourceAttributes.verb"},
+		`{"user":"a","resourceAttributes":{"labelSelector":{}}}`:                                                                                                                 {"spec.resourceAttributes.labelSelector.requirements"},
+		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[]}}}`:                                                                                                {"spec.resourceAttributes.fieldSelector.requirements"},
 		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"(("}}}`:                                                                                               {"spec.resourceAttributes.labelSelector.rawSelector"},
 		`{"user":"a","resourceAttributes":{"fieldSelector":{"rawSelector":"a"}}}`:                                                                                                {"spec.resourceAttributes.fieldSelector.rawSelector"},
 		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"a","requirements":[{"key":"a","operator":"Exists"}]}}}`:                                               {"spec.resourceAttributes.labelSelector.rawSelector"},

@@ -234,6 +234,7 @@ type trial struct {
 	t      *testing.T
 	server *kindwright.Server
 	dice   *dice
+	stop   func()
 	acked  atomic.Uint64
 	failed atomic.Uint64
 }
@@ -255,7 +256,8 @@ func newTrial(t *testing.T, sink audit.Sink) *trial {
 	tr.server = srv
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))
-	t.Cleanup(func() { cancel(); srv.Wait(); require.NoError(t, db.Close()) })
+	tr.stop = func() { cancel(); srv.Wait() }
+	t.Cleanup(func() { tr.stop(); require.NoError(t, db.Close()) })
 	return tr
 }
 
@@ -317,17 +319,16 @@ func (tr *trial) run(acknowledged func(id string, code int)) {
 }
 
 // strictly checks each acknowledged write at the moment of its acknowledgement: a kill then, or at
-// any time after, leaves its record.
+// any time after, leaves the record that it was received. It returns what must be recorded in the end.
 func (tr *trial) strictly(seen *stored) map[string]bool {
 	var mu sync.Mutex
 	acked, lost := map[string]bool{}, []string(nil)
 	tr.run(func(id string, code int) {
-		key := keyOf(id, audit.StageResponseComplete, int32(code)) //nolint:gosec // three digits
-		has := seen.has(key)
+		has := seen.has(keyOf(id, audit.StageRequestReceived, 0))
 		mu.Lock()
 		defer mu.Unlock()
-		if acked[key] = true; !has {
-			lost = append(lost, key)
+		if acked[keyOf(id, audit.StageResponseComplete, int32(code))] = true; !has { //nolint:gosec // three digits
+			lost = append(lost, id)
 		}
 	})
 	require.Empty(tr.t, lost, "acknowledged, and without a record at that moment")
@@ -374,6 +375,7 @@ func TestSEC_D4_D5_StrictModeLosesNoRecordOnABadDisk(t *testing.T) {
 	l, path, seen := onBadDisk(t, audit.ModeBlockingStrict)
 	tr := newTrial(t, l)
 	acked := tr.strictly(seen)
+	tr.stop()
 	require.NoError(t, l.Close())
 	files := recordsIn(t, path)
 	for key := range acked {
@@ -410,8 +412,12 @@ func TestSEC_D4_D5_StrictModeLosesNoRecordToABadReceiver(t *testing.T) {
 	w, net := toBadNet(t, webhook.Options{Mode: audit.ModeBlockingStrict})
 	tr := newTrial(t, w)
 	acked := tr.strictly(net.seen)
+	tr.stop()
 	require.NoError(t, w.Close())
 	require.Empty(t, net.seen.bad)
+	for key := range acked {
+		require.True(t, net.seen.has(key), key)
+	}
 	t.Logf("%d writes acknowledged, each with its record; %d refused or failed", len(acked), tr.failed.Load())
 }
 

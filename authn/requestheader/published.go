@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/kindwright/kindwright/internal/certfile"
 	"github.com/kindwright/kindwright/internal/json"
 )
 
@@ -71,7 +72,7 @@ func ReadPublished(data map[string]string) (Published, error) {
 		return Published{}, fmt.Errorf("%s: is missing although there is %s; an empty list stands for all names", namesEntry, proxyCAEntry)
 	}
 	cfg.AnyProxyName = len(cfg.ProxyNames) == 0
-	if cfg.AnyProxyName && shared(users, proxies) {
+	if cfg.AnyProxyName && certfile.ShareKeys(users, proxies) {
 		return Published{}, fmt.Errorf("%s: is empty although %s and %s have an authority in common, so every user could be a proxy", namesEntry, proxyCAEntry, clientCAEntry)
 	}
 	_, err = New(nobody{}, *cfg)
@@ -112,16 +113,4 @@ func poolOf(certs []*x509.Certificate) *x509.CertPool {
 		pool.AddCert(c)
 	}
 	return pool
-}
-
-// shared reports whether two lists have a certificate in common.
-func shared(a, b []*x509.Certificate) bool {
-	for _, one := range a {
-		for _, other := range b {
-			if one.Equal(other) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -93,6 +93,15 @@ func Open(path string, opts ...Option) (*File, error) {
 	return f, nil
 }
 
+// Healthy returns why the file of [Open] cannot be used as it is now, or nil. Its last good state
+// counts then.
+func (f *File) Healthy() error {
+	if f.follow == nil {
+		return nil
+	}
+	return f.follow.Healthy()
+}
+
 // Read parses lines of token, user, uid and, optionally, groups. Several groups form one quoted
 // field, separated by commas. Empty lines are ignored.
 //

@@ -40,6 +40,8 @@ type Authenticator struct {
 	now      func() time.Time
 	accounts bool
 	failed   func(error)
+	rule     func([]*x509.Certificate) error
+	file     *certfile.Authorities // nil unless the authorities come from a file
 	cache    cache
 }
 
@@ -59,20 +61,45 @@ func WithServiceAccounts() Option { return func(a *Authenticator) { a.accounts =
 // cannot read. By default nobody is told.
 func WithReloadError(failed func(error)) Option { return func(a *Authenticator) { a.failed = failed } }
 
+// WithRule sets what the authorities of [Open]'s file must be like: a file for whose certificates the
+// rule returns an error is a bad one, at the start and later. By default all are allowed.
+func WithRule(rule func([]*x509.Certificate) error) Option {
+	return func(a *Authenticator) { a.rule = rule }
+}
+
 // Open returns an authenticator for certificates of the authorities in a file, in PEM. It reads the
 // file again when it changes: at most a second later, the certificates of an authority that is gone
-// are errors. While the file is damaged or gone, the last good authorities count.
+// are errors. While the file is damaged, in part too, or gone, the last good authorities count;
+// [Authenticator.Healthy] says so.
 func Open(path string, opts ...Option) (*Authenticator, error) {
 	a := &Authenticator{now: time.Now, failed: func(error) {}}
 	for _, o := range opts {
 		o(a)
 	}
-	authorities, err := certfile.OpenAuthorities(func(err error) { a.failed(err) }, path)
-	if err != nil {
+	var err error
+	if a.file, err = certfile.OpenAuthorities(func(err error) { a.failed(err) }, a.rule, path); err != nil {
 		return nil, err
 	}
-	a.roots = authorities.Pool
+	a.roots = a.file.Pool
 	return a, nil
+}
+
+// Healthy returns why the file of [Open] cannot be used as it is now, or nil. The last good
+// authorities count then.
+func (a *Authenticator) Healthy() error {
+	if a.file == nil {
+		return nil
+	}
+	return a.file.Healthy()
+}
+
+// PEM returns the authorities of now as [Open]'s file says them, or nil if there is no file. Nobody
+// may modify it.
+func (a *Authenticator) PEM() []byte {
+	if a.file == nil {
+		return nil
+	}
+	return a.file.PEM()
 }
 
 // New returns an authenticator for certificates of these authorities. The pool must not be modified

@@ -111,6 +111,6 @@ func (s Subject) check(group string, at status.Field, cluster bool) {
 // Source: RBAC-07.
 func CheckRoleRef(of, old RoleRef, f *status.Fields) {
 	if of != old {
-		f.At("roleRef").Invalid(of, "cannot change roleRef")
+		f.At("roleRef").Invalid(struct{ APIGroup, Kind, Name string }(of), "cannot change roleRef") // as Kubernetes writes it
 	}
 }

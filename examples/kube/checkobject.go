@@ -15,9 +15,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/entries"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -546,96 +546,49 @@ func checkPortRange(p networkingv1.NetworkPolicyPort, at status.Field) {
 	}
 }
 
-// checkRules reports rules of roles that are incomplete or contradict themselves.
-func checkRules(rules []rbacv1.PolicyRule, f *status.Fields, everywhere bool) {
-	for i, r := range rules {
-		one := f.At("rules").Index(i)
-		if len(r.Verbs) == 0 {
-			one.Child("verbs").Required("verbs must contain at least one value")
-		}
-		if len(r.NonResourceURLs) > 0 {
-			if !everywhere {
-				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs, "namespaced rules cannot apply to non-resource URLs")
-			}
-			if len(r.APIGroups)+len(r.Resources)+len(r.ResourceNames) > 0 {
-				one.Child("nonResourceURLs").Invalid(r.NonResourceURLs,
-					"rules cannot apply to both regular resources and non-resource URLs")
-			}
-			continue
-		}
-		if len(r.APIGroups) == 0 {
-			one.Child("apiGroups").Required("resource rules must supply at least one api group")
-		}
-		if len(r.Resources) == 0 {
-			one.Child("resources").Required("resource rules must supply at least one resource")
-		}
-	}
+// checkRole reports what is wrong with a role. The rules are those of the library.
+func checkRole(rules []rbacv1.PolicyRule, f *status.Fields) {
+	rbac.CheckRules(ownRules(rules), f, false)
 }
 
+// checkClusterRole is checkRole for one that counts everywhere.
 func checkClusterRole(r *rbacv1.ClusterRole, f *status.Fields) {
-	checkRules(r.Rules, f, true)
-	checkAggregation(r.AggregationRule, f)
-}
-
-// checkAggregation requires selectors that select.
-func checkAggregation(a *rbacv1.AggregationRule, f *status.Fields) {
-	if a == nil {
+	rbac.CheckRules(ownRules(r.Rules), f, true)
+	if r.AggregationRule == nil {
 		return
 	}
-	at := f.At("aggregationRule", "clusterRoleSelectors")
-	if len(a.ClusterRoleSelectors) == 0 {
-		at.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
+	if len(r.AggregationRule.ClusterRoleSelectors) == 0 {
+		rbac.CheckAggregation(&rbac.AggregationRule{}, f)
 	}
-	for i := range a.ClusterRoleSelectors {
-		checkSelector(at.Index(i), &a.ClusterRoleSelectors[i])
-		if _, err := metav1.LabelSelectorAsSelector(&a.ClusterRoleSelectors[i]); err != nil {
-			at.Index(i).Invalid(nil, "invalid label selector.")
-		}
+	for i := range r.AggregationRule.ClusterRoleSelectors {
+		checkSelector(f.At("aggregationRule", "clusterRoleSelectors").Index(i), &r.AggregationRule.ClusterRoleSelectors[i])
 	}
+}
+
+func ownRules(rules []rbacv1.PolicyRule) []rbac.PolicyRule {
+	out := make([]rbac.PolicyRule, 0, len(rules))
+	for _, r := range rules {
+		out = append(out, rbac.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames, NonResourceURLs: r.NonResourceURLs})
+	}
+	return out
 }
 
 // checkBinding reports invalid subjects and role references of a binding.
 func checkBinding(ref rbacv1.RoleRef, subjects []rbacv1.Subject, f *status.Fields, everywhere bool) {
-	if ref.APIGroup != rbacv1.GroupName {
-		f.At("roleRef", "apiGroup").NotSupported(ref.APIGroup, rbacv1.GroupName)
+	own := make([]rbac.Subject, 0, len(subjects))
+	for _, s := range subjects {
+		own = append(own, rbac.Subject{Kind: s.Kind, APIGroup: s.APIGroup, Name: s.Name, Namespace: s.Namespace})
 	}
-	kinds := []string{"ClusterRole"}
-	if !everywhere {
-		kinds = append(kinds, "Role")
-	}
-	oneOf(f.At("roleRef", "kind"), ref.Kind, kinds...)
-	isSegment(f.At("roleRef", "name"), ref.Name)
-	for i, s := range subjects {
-		one := f.At("subjects").Index(i)
-		if s.Name == "" {
-			one.Child("name").Required("")
-		}
-		switch s.Kind {
-		case rbacv1.ServiceAccountKind:
-			if why := meta.CheckDNSSubdomain(s.Name); s.Name != "" && why != "" {
-				one.Child("name").Invalid(s.Name, why)
-			}
-			if s.Namespace == "" && everywhere {
-				one.Child("namespace").Required("")
-			}
-			if s.APIGroup != "" {
-				one.Child("apiGroup").NotSupported(s.APIGroup, "")
-			}
-		case rbacv1.UserKind, rbacv1.GroupKind:
-			if s.APIGroup != rbacv1.GroupName {
-				one.Child("apiGroup").NotSupported(s.APIGroup, rbacv1.GroupName)
-			}
-		default:
-			one.Child("kind").NotSupported(s.Kind, rbacv1.ServiceAccountKind, rbacv1.UserKind, rbacv1.GroupKind)
-		}
-	}
+	rbac.CheckBinding(rbacv1.GroupName, ownRef(ref), own, f, everywhere)
+}
+
+func ownRef(r rbacv1.RoleRef) rbac.RoleRef {
+	return rbac.RoleRef{APIGroup: r.APIGroup, Kind: r.Kind, Name: r.Name}
 }
 
 // checkRoleRef requires that a binding keeps its role.
 func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
-	if ref != old {
-		f.At("roleRef").Invalid(ref, "cannot change roleRef")
-	}
+	rbac.CheckRoleRef(ownRef(ref), ownRef(old), f)
 }
 
 func checkRuntimeClass(c *nodev1.RuntimeClass, f *status.Fields) {

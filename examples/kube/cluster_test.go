@@ -284,6 +284,26 @@ func TestWhatCannotChange(t *testing.T) {
 	s.must(t, 200, "PATCH", podsPath+"/p", `{"spec":{"containers":[{"name":"c","image":"y"}]}}`, "Content-Type", merge)
 }
 
+// Roles and bindings are checked as kube-apiserver checks them; no role selects nothing, and the name of
+// an account leads nowhere else.
+func TestRBAC_01_RolesAndBindingsAreChecked(t *testing.T) {
+	s := serve(t, Options{})
+	const group, roleRef = "/apis/rbac.authorization.k8s.io/v1/", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"}`
+	for _, c := range []struct{ path, object, field string }{
+		{"clusterroles", `"aggregationRule":{"clusterRoleSelectors":[]}`, "aggregationRule.clusterRoleSelectors"},
+		{"clusterroles", `"aggregationRule":{}`, "aggregationRule.clusterRoleSelectors"},
+		{"clusterroles", `"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"Near"}]}]}`, "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator"},
+		{"namespaces/default/roles", `"rules":[{"nonResourceURLs":["/x"],"verbs":["get"]}]`, "rules[0].nonResourceURLs"},
+		{"namespaces/default/rolebindings", roleRef + `,"subjects":[{"kind":"ServiceAccount","namespace":"default","name":"../x"}]`, "subjects[0].name"},
+		{"clusterrolebindings", roleRef + `,"subjects":[{"kind":"ServiceAccount","name":"x"}]`, "subjects[0].namespace"},
+		{"clusterrolebindings", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"a/b"}`, "roleRef.name"},
+	} {
+		refused := s.must(t, 422, "POST", group+c.path, `{"metadata":{"name":"x"},`+c.object+`}`)
+		require.Equal(t, c.field, at(list(at(refused, "details", "causes"))[0], "field"), "%v", refused)
+	}
+	s.must(t, 201, "POST", group+"clusterroles", `{"metadata":{"name":"x"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]},"rules":[]}`)
+}
+
 func TestFieldSelectors(t *testing.T) {
 	s := serve(t, Options{})
 	s.must(t, 201, "POST", podsPath, podNamed("a", `"nodeName":"n1","restartPolicy":"Never",`))

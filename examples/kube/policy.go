@@ -104,7 +104,7 @@ func rbacKinds(c *cluster) []registry.Definition {
 	}}
 	return []registry.Definition{
 		kind[rbacv1.Role]{cluster: c, Kind: registry.Kind[rbacv1.Role]{
-			Rules: registry.Rules[rbacv1.Role]{Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRules(r.Rules, f, false) }), Name: meta.CheckPathSegment},
+			Rules: registry.Rules[rbacv1.Role]{Validate: checked(func(r *rbacv1.Role, f *status.Fields) { checkRole(r.Rules, f) }), Name: meta.CheckPathSegment},
 			Group: group, Version: "v1", Plural: "roles", Writes: still, Table: registry.Table{Columns: created},
 		}},
 		kind[rbacv1.ClusterRole]{cluster: c, Kind: registry.Kind[rbacv1.ClusterRole]{

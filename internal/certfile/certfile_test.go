@@ -2,6 +2,7 @@ package certfile
 
 import (
 	"crypto/tls"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,7 +98,7 @@ func TestOPS_01_AReplacedLinkIsNoticed(t *testing.T) {
 		link := filepath.Join(dir, "ca.crt")
 		first, second := write(t, dir, "a", "a.example", then), write(t, dir, "b", "b.example", then)
 		require.NoError(t, os.Symlink(first.Cert, link))
-		a, err := OpenAuthorities(func(err error) { require.NoError(t, err) }, link)
+		a, err := OpenAuthorities(func(err error) { require.NoError(t, err) }, nil, link)
 		require.NoError(t, err)
 		before := a.Pool()
 		time.Sleep(2 * time.Second)
@@ -112,4 +113,84 @@ func TestOPS_01_AReplacedLinkIsNoticed(t *testing.T) {
 func TestMissingFilesAreNamed(t *testing.T) {
 	_, err := Open(nil, Names{Cert: "no.crt", Key: "no.key"})
 	require.ErrorContains(t, err, "no.crt")
+}
+
+// A file that is cut off within a certificate, or has one that is none, is a bad file as a whole: the
+// authorities before it stay.
+func TestS26_A9_HalfAFileOfAuthoritiesIsABadFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, err := selfsigned.NewAuthority("first")
+		require.NoError(t, err)
+		second, err := selfsigned.NewAuthority("second")
+		require.NoError(t, err)
+		path := filepath.Join(t.TempDir(), "ca.crt")
+		good, then := string(first.PEM())+"# a remark\n"+string(second.PEM()), time.Unix(1_000_000_000, 0)
+		write := func(text string) {
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			then = then.Add(time.Hour)
+			require.NoError(t, os.Chtimes(path, then, then))
+			time.Sleep(2 * time.Second)
+		}
+		write(good)
+		told := 0
+		a, err := OpenAuthorities(func(error) { told++ }, nil, path)
+		require.NoError(t, err)
+		before := a.Pool()
+		bad := []string{"", "none", good[:len(good)-40], good[:len(first.PEM())-1-30], string(first.PEM()) + "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"}
+		for i, text := range bad {
+			write(text)
+			require.Same(t, before, a.Pool(), text)
+			require.Error(t, a.Healthy())
+			time.Sleep(10 * time.Second)
+			require.Error(t, a.Healthy())
+			require.Equal(t, i+1, told, "once for each reason")
+			require.Equal(t, good, string(a.PEM()))
+			write(good)
+			require.NoError(t, a.Healthy())
+			before = a.Pool()
+		}
+	})
+}
+
+// Two files cannot come to share a key, whichever changes first, or both at once (A3).
+func TestA3_FilesOfAuthoritiesStayApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, then, shared := t.TempDir(), time.Unix(1_000_000_000, 0), errors.New("shared")
+		write := func(name string, of ...*selfsigned.Authority) string {
+			var text []byte
+			for _, a := range of {
+				text = append(text, a.PEM()...)
+			}
+			path := filepath.Join(dir, name)
+			require.NoError(t, os.WriteFile(path, text, 0o600))
+			then = then.Add(time.Hour)
+			require.NoError(t, os.Chtimes(path, then, then))
+			return path
+		}
+		authority := func() *selfsigned.Authority {
+			a, err := selfsigned.NewAuthority("one")
+			require.NoError(t, err)
+			return a
+		}
+		x, y, z := authority(), authority(), authority()
+		var apart Apart
+		users, err := OpenAuthorities(func(error) {}, apart.Rule(false, shared), write("users", x))
+		require.NoError(t, err)
+		_, err = OpenAuthorities(func(error) {}, apart.Rule(true, shared), write("same", x))
+		require.ErrorIs(t, err, shared)
+		proxies, err := OpenAuthorities(func(error) {}, apart.Rule(true, shared), write("proxies", y))
+		require.NoError(t, err)
+
+		write("users", x, y)
+		time.Sleep(2 * time.Second)
+		require.ErrorIs(t, users.Healthy(), shared)
+		require.Equal(t, string(x.PEM()), string(users.PEM()))
+		write("users", z)
+		write("proxies", z)
+		time.Sleep(2 * time.Second)
+		require.True(t, (users.Healthy() == nil) != (proxies.Healthy() == nil), "one of them stays as it was")
+		write("proxies", x)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, errors.Join(users.Healthy(), proxies.Healthy()), "an authority may move once the other file has let it go")
+	})
 }

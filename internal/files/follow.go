@@ -21,11 +21,12 @@ type Follower struct {
 	mu       sync.Mutex
 	seen     []fs.FileInfo // what the files looked like when they were read
 	lastLook time.Time
+	bad      error // why the files of now cannot be read; nil if they were read
 }
 
 // Follow reads the files for the first time, with read, and returns its error. Later calls of read
-// happen in [Follower.Look]. If one fails, the files are read again at the next look, and failed is
-// told.
+// happen in [Follower.Look]. If one fails, the files are read again at the next look. failed is told
+// once until the files are good again or fail in another way.
 func Follow(read func() error, failed func(error), names ...string) (*Follower, error) {
 	f := &Follower{names: names, read: read, failed: failed, now: time.Now}
 	f.lastLook = time.Now()
@@ -54,10 +55,23 @@ func (f *Follower) Look() {
 		return
 	}
 	f.lastLook = now
-	if err := f.reread(); err != nil {
+	err = f.reread()
+	if err != nil {
 		f.seen = nil // read them at the next look, even if they look as before by then
-		f.failed(err)
+		if f.bad == nil || f.bad.Error() != err.Error() {
+			f.failed(err)
+		}
 	}
+	f.bad = err
+}
+
+// Healthy looks, and returns why the files of now cannot be read, or nil. What was read before counts
+// then.
+func (f *Follower) Healthy() error {
+	f.Look()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bad
 }
 
 // reread reads the files. It looks first: a change after the look is seen at the next one.

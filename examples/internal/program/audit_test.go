@@ -2,17 +2,21 @@ package program
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/internal/selfsigned"
 )
 
 const auditPolicy = `
@@ -127,4 +131,74 @@ func TestAUD_20_AKillLosesNoRecordOfAnAcknowledgedWrite(t *testing.T) {
 			require.Contains(t, records, id, "%s was acknowledged and is not recorded", name)
 		}
 	}
+}
+
+// Rows D7, D8 and D9: a server that does not get its data records nothing, and does no harm to the
+// log of the one that has it, which nobody else may read.
+func TestD7_D8_D9_TheAuditLogOfServersThatDoNotStart(t *testing.T) {
+	dir := t.TempDir()
+	path, policy := filepath.Join(dir, "audit.json"), writeTo(t, dir, "policy.yaml", auditPolicy)
+	flags := []string{"--audit-policy-file=" + policy, "--audit-log-path=" + path}
+	s := serveIn(t, t.TempDir(), flags...)
+	kube := admin(t, s.kubeconfig)
+	kube.create(t, widgetsPath, widget("before"))
+	for range 3 {
+		r := refused(t, append([]string{"--listen=127.0.0.1:0", "--data-dir=" + s.dir}, flags...)...)
+		require.Equal(t, exitFailure, r.code)
+		require.Contains(t, r.errOut, "in use")
+	}
+	after := kube.do(t, http.MethodPost, widgetsPath, widget("after"))
+	require.Equal(t, http.StatusCreated, after.code)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	kube.http.CloseIdleConnections()
+	require.Equal(t, 0, s.stop())
+	records := recorded(t, path, 0)
+	require.Contains(t, records, after.header.Get("Audit-Id"))
+	known := len(records)
+
+	data, err := os.ReadFile(filepath.Join(s.dir, dataFile))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, dataFile), data[:4*4096], 0o600))
+	r := refused(t, append([]string{"--listen=127.0.0.1:0", "--data-dir=" + s.dir}, flags...)...)
+	require.Equal(t, exitFailure, r.code)
+	require.Contains(t, r.errOut, "damaged")
+	require.Len(t, recorded(t, path, 0), known)
+}
+
+// Files that are read again keep their last good state, and log, health and metric say so (A9).
+func TestBadFilesOfCredentialsKeepTheLastGoodOnes(t *testing.T) {
+	dir := t.TempDir()
+	tokens := writeTo(t, dir, "tokens.csv", "marked-secret,alice,u-1,devs\n")
+	people, err := selfsigned.NewAuthority("people")
+	require.NoError(t, err)
+	authorities := writeTo(t, dir, "ca.crt", string(people.PEM()))
+	s := serveIn(t, t.TempDir(), "--token-auth-file="+tokens, "--client-ca-file="+authorities)
+	kube := admin(t, s.kubeconfig)
+	check := func(flag string) int { return kube.do(t, "GET", "/healthz/"+flag, "").code }
+	pair, err := people.Client("ann")
+	require.NoError(t, err)
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	require.NoError(t, err)
+	ann := newClient(t, readKubeconfig(t, s.kubeconfig), &cert)
+	require.Equal(t, http.StatusOK, ann.do(t, "GET", "/version", "").code)
+	require.Equal(t, http.StatusOK, check("client-ca-file"))
+	require.Equal(t, http.StatusOK, check("token-auth-file"))
+
+	text := string(people.PEM())
+	for _, bad := range []string{"", "no certificate", text[:len(text)/2], text + text[:len(text)/2], strings.Replace(text, "M", "A", 1)} {
+		writeTo(t, dir, "ca.crt", bad)
+		require.Eventually(t, func() bool { return check("client-ca-file") == http.StatusInternalServerError }, waitLimit, 10*time.Millisecond, bad)
+		require.Equal(t, http.StatusOK, ann.do(t, "GET", "/version", "").code, "the last good one stays")
+		require.Equal(t, http.StatusOK, kube.do(t, "GET", "/readyz", "").code)
+		require.Contains(t, string(kube.do(t, "GET", "/metrics", "").body), `kubernetes_healthcheck{name="client-ca-file",type="healthz"} 0`)
+		writeTo(t, dir, "ca.crt", text)
+		require.Eventually(t, func() bool { return check("client-ca-file") == http.StatusOK }, waitLimit, 10*time.Millisecond)
+	}
+	writeTo(t, dir, "tokens.csv", "marked-secret")
+	require.Eventually(t, func() bool { return check("token-auth-file") == http.StatusInternalServerError }, waitLimit, 10*time.Millisecond)
+	require.Equal(t, http.StatusOK, anonymous(t, s.kubeconfig).with("marked-secret").do(t, "GET", "/version", "").code)
+	require.Contains(t, s.errOut.String(), "its last good state counts")
+	require.NotContains(t, s.errOut.String(), "marked-secret")
 }

@@ -153,7 +153,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 			NoAnonymous:          given.signed.NoAnonymous,
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
-		kindwright.CheckHealth(given.signed.Health()),
+		kindwright.CheckHealth(given.signed.Health()), kindwright.CheckHealth(health.Health, given.checks...),
 		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...), kindwright.CheckHealth(health.Health|health.Ready, checks...),
 		kindwright.Before("body", f.accounts.Documents(given.accounts, log, f.listen)),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
@@ -229,6 +229,7 @@ type credentials struct {
 	accounts     *serviceaccount.Tokens // nil when there are none
 	bootstrap    bool                   // tokens in Secrets of kube-system count
 	webhook      *webhook.Webhook       // nil when there is none
+	checks       []health.Check         // of the files whose last good state counts while they are bad
 }
 
 // readCredentials reads the files of client authorities and of tokens.
@@ -238,9 +239,10 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 		if c.certificates, err = certs.Open(f.clientCAFile, certs.WithReloadError(reloadFailed)); err != nil {
 			return c, fmt.Errorf("--client-ca-file: %w", err)
 		}
+		c.check("client-ca-file", c.certificates.Healthy)
 	}
 	if f.proxyCAFile != "" {
-		if c.proxies, err = frontProxies(f, reloadFailed); err != nil {
+		if err = c.frontProxies(f, reloadFailed); err != nil {
 			return c, err
 		}
 	}
@@ -248,6 +250,7 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 		if c.tokens, err = token.Open(f.tokenAuthFile, token.WithReloadError(reloadFailed)); err != nil {
 			return c, fmt.Errorf("--token-auth-file: %w", err)
 		}
+		c.check("token-auth-file", c.tokens.Healthy)
 	}
 	c.bootstrap = f.bootstrap
 	if c.accounts, err = f.accounts.Open(log); err != nil {
@@ -265,24 +268,30 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	return c, nil
 }
 
+// check adds the health check of a file.
+func (c *credentials) check(flag string, healthy func() error) {
+	c.checks = append(c.checks, health.Check{Name: flag, Check: func(context.Context) error { return healthy() }})
+}
+
 // frontProxies accepts the users whom front proxies name.
-func frontProxies(f *flags, reloadFailed func(error)) (authn.Authenticator, error) {
+func (c *credentials) frontProxies(f *flags, reloadFailed func(error)) error {
 	proxies, err := certs.Open(f.proxyCAFile, certs.WithReloadError(reloadFailed))
 	if err != nil {
-		return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
+		return fmt.Errorf("--requestheader-client-ca-file: %w", err)
 	}
+	c.check("requestheader-client-ca-file", proxies.Healthy)
 	if *f.proxyHeaders["requestheader-allowed-names"] == "" {
-		return nil, errors.New("--requestheader-allowed-names: name the front proxies, or every certificate of --requestheader-client-ca-file would be one")
+		return errors.New("--requestheader-allowed-names: name the front proxies, or every certificate of --requestheader-client-ca-file would be one")
 	}
-	users, err := requestheader.New(proxies, requestheader.Config{
+	c.proxies, err = requestheader.New(proxies, requestheader.Config{
 		UserHeaders: f.proxyList("requestheader-username-headers"), UIDHeaders: f.proxyList("requestheader-uid-headers"),
 		GroupHeaders: f.proxyList("requestheader-group-headers"), ExtraPrefixes: f.proxyList("requestheader-extra-headers-prefix"),
 		ProxyNames: f.proxyList("requestheader-allowed-names"),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("--requestheader-username-headers and its like: %w", err)
+		return fmt.Errorf("--requestheader-username-headers and its like: %w", err)
 	}
-	return users, nil
+	return nil
 }
 
 // authenticators accepts client certificates from the server's own authority and the given ones,

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,44 +22,80 @@ import (
 	"github.com/kindwright/kindwright/authz/node"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/config"
+	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
 	"github.com/kindwright/kindwright/internal/certfile"
 )
 
-// access builds authentication from the flags. It also returns the authorities whose
-// client certificates are accepted, or nil.
-func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signed *authnflags.Authentication) ([]kindwright.Option, func() *x509.CertPool, error) {
-	var who []authn.Authenticator
-	var authorities func() *x509.CertPool
-	proxy, err := o.proxy.authenticator(log, o.clientCAFile)
+// authorities are those of client certificates, as their files say them.
+type authorities struct {
+	users, proxies *certificates.Authenticator // nil without a flag
+}
+
+// errShared is why two files cannot be used together (A3).
+var errShared = errors.New("--requestheader-client-ca-file and --client-ca-file have an authority in common, so every user could be a proxy; give --requestheader-allowed-names")
+
+// authorities opens the files of authorities. If every certificate of the one for proxies is that of a
+// proxy, the other one must not have an authority in common with it, now or later.
+func (o *options) authorities(log logr.Logger) (*authorities, error) {
+	var apart certfile.Apart
+	var users, proxies certfile.Rule
+	if len(o.proxy.names) == 0 {
+		users, proxies = apart.Rule(false, errShared), apart.Rule(true, errShared)
+	}
+	a := &authorities{}
+	var err error
+	if a.proxies, err = o.proxy.open(log, proxies); err != nil {
+		return nil, err
+	}
+	if o.clientCAFile != "" {
+		a.users, err = certificates.Open(o.clientCAFile, certificates.WithRule(users), certificates.WithReloadError(reloadFailed(log, "client-ca-file")))
+		if err != nil {
+			return nil, fmt.Errorf("--client-ca-file: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// pool returns the function of the authorities that a handshake names, or nil.
+func (a *authorities) pool(log logr.Logger, o *options) (func() *x509.CertPool, error) {
+	switch {
+	case a.users == nil:
+		return nil, nil
+	case a.proxies == nil:
+		return a.users.Authorities, nil
+	}
+	both, err := certfile.OpenAuthorities(reloadFailed(log, "client-ca-file"), nil, o.clientCAFile, o.proxy.caFile)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("--client-ca-file and --requestheader-client-ca-file: %w", err)
+	}
+	return both.Pool, nil
+}
+
+// access builds authentication from the flags.
+func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signed *authnflags.Authentication, from *authorities) ([]kindwright.Option, error) {
+	var who []authn.Authenticator
+	var checks []health.Check
+	proxy, err := o.proxy.authenticator(from.proxies)
+	if err != nil {
+		return nil, err
 	}
 	if proxy != nil {
 		who = append(who, proxy) // before the users' own certificates, as in Kubernetes
+		checks = append(checks, fileCheck("requestheader-client-ca-file", from.proxies.Healthy))
 	}
-	if o.clientCAFile != "" {
-		a, err := certificates.Open(o.clientCAFile, certificates.WithReloadError(reloadFailed(log, "client-ca-file")))
-		if err != nil {
-			return nil, nil, fmt.Errorf("--client-ca-file: %w", err)
-		}
-		authorities = a.Authorities
-		who = append(who, a)
-	}
-	if o.clientCAFile != "" && o.proxy.caFile != "" { // a handshake names both
-		both, err := certfile.OpenAuthorities(reloadFailed(log, "client-ca-file"), o.clientCAFile, o.proxy.caFile)
-		if err != nil {
-			return nil, nil, fmt.Errorf("--client-ca-file and --requestheader-client-ca-file: %w", err)
-		}
-		authorities = both.Pool
+	if from.users != nil {
+		who = append(who, from.users)
+		checks = append(checks, fileCheck("client-ca-file", from.users.Healthy))
 	}
 	if o.tokenFile != "" {
 		tokens, err := token.Open(o.tokenFile, token.WithReloadError(reloadFailed(log, "token-auth-file")))
 		if err != nil {
-			return nil, nil, fmt.Errorf("--token-auth-file: %w", err)
+			return nil, fmt.Errorf("--token-auth-file: %w", err)
 		}
 		who = append(who, tokens)
+		checks = append(checks, fileCheck("token-auth-file", tokens.Healthy))
 	}
 	if accounts != nil {
 		who = append(who, accounts)
@@ -69,7 +106,7 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 	who = append(who, signed.Authenticators()...)
 	hook, err := o.tokenWebhook.Open(log, o.accounts.Audiences()...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if hook != nil {
 		who = append(who, hook) // last: it knows nothing by itself
@@ -81,8 +118,9 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 			OpenPaths:   o.openPaths(),
 		},
 		kindwright.CheckHealth(signed.Health()),
+		kindwright.CheckHealth(health.Health, checks...),
 		kindwright.Before("body", o.accounts.Documents(accounts, log, o.externalAddress())),
-	}, authorities, nil
+	}, nil
 }
 
 // openPaths are open without authorization if everything is allowed, as anonymous requests are not.

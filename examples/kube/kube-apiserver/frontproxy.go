@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -15,7 +11,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/requestheader"
 	certificates "github.com/kindwright/kindwright/authn/x509"
-	"github.com/kindwright/kindwright/internal/files"
+	"github.com/kindwright/kindwright/internal/certfile"
 )
 
 // frontProxy are the flags about proxies that name users in headers.
@@ -35,26 +31,21 @@ func (p *frontProxy) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&p.extra, "requestheader-extra-headers-prefix", nil, "prefixes of headers with further facts, such as X-Remote-Extra-")
 }
 
-// authenticator returns nil without flags. It refuses an authority that signs users as well as
-// proxies, if every name is one of a proxy (A3).
-func (p *frontProxy) authenticator(log logr.Logger, clientCAFile string) (authn.Authenticator, error) {
+// open reads the file of the authorities, if there is one. The rule is about their certificates.
+func (p *frontProxy) open(log logr.Logger, rule certfile.Rule) (*certificates.Authenticator, error) {
 	if p.caFile == "" {
 		return nil, nil
 	}
-	if len(p.names) == 0 && clientCAFile != "" {
-		shared, err := shareKeys(p.caFile, clientCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
-		}
-		if shared {
-			return nil, errors.New("--requestheader-client-ca-file and --client-ca-file have an authority in common, so every user could be a proxy; give --requestheader-allowed-names")
-		}
-	}
-	proxies, err := certificates.Open(p.caFile, certificates.WithReloadError(reloadFailed(log, "requestheader-client-ca-file")))
+	proxies, err := certificates.Open(p.caFile, certificates.WithRule(rule), certificates.WithReloadError(reloadFailed(log, "requestheader-client-ca-file")))
 	if err != nil {
 		return nil, fmt.Errorf("--requestheader-client-ca-file: %w", err)
 	}
-	if len(p.users) == 0 {
+	return proxies, nil
+}
+
+// authenticator returns nil without flags.
+func (p *frontProxy) authenticator(proxies *certificates.Authenticator) (authn.Authenticator, error) {
+	if proxies == nil || len(p.users) == 0 {
 		return nil, nil
 	}
 	a, err := requestheader.New(proxies, requestheader.Config{
@@ -80,19 +71,14 @@ func (p *frontProxy) warnings() []string {
 	return nil
 }
 
-// published is what other servers may know about how clients are authenticated.
-func (o *options) published() (map[string]string, error) {
-	p := &o.proxy
+// published is what other servers may know about how clients are authenticated: the authorities that
+// are in use, whatever their files say by now.
+func (a *authorities) published(p *frontProxy) (map[string]string, error) {
 	out := map[string]string{}
-	for key, path := range map[string]string{"client-ca-file": o.clientCAFile, "requestheader-client-ca-file": p.caFile} {
-		if path == "" {
-			continue
+	for key, of := range map[string]*certificates.Authenticator{"client-ca-file": a.users, "requestheader-client-ca-file": a.proxies} {
+		if of != nil {
+			out[key] = string(of.PEM())
 		}
-		data, err := files.Read(path)
-		if err != nil {
-			return nil, err
-		}
-		out[key] = string(data)
 	}
 	if p.caFile == "" {
 		return out, nil
@@ -111,29 +97,4 @@ func (o *options) published() (map[string]string, error) {
 		out[key] = string(text)
 	}
 	return out, nil
-}
-
-// shareKeys reports whether authorities of two PEM files have a key in common. The certificate of an
-// authority that was renewed, or that another one has signed, is another one, and what its key signs is
-// valid for both.
-func shareKeys(a, b string) (bool, error) {
-	first, err := keysOf(a)
-	if err != nil {
-		return false, err
-	}
-	second, err := keysOf(b)
-	return slices.ContainsFunc(first, func(one []byte) bool {
-		return slices.ContainsFunc(second, func(other []byte) bool { return bytes.Equal(one, other) })
-	}), err
-}
-
-// keysOf returns the public keys of the certificates in a file.
-func keysOf(path string) (out [][]byte, err error) {
-	data, err := files.Read(path)
-	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
-		if c, err := x509.ParseCertificate(block.Bytes); err == nil { // what cannot be read is an error later
-			out = append(out, c.RawSubjectPublicKeyInfo)
-		}
-	}
-	return out, err
 }

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,30 @@ func TestA3_FLAG_FrontProxiesThatEverybodyCouldBe(t *testing.T) {
 	require.Contains(t, refused(t, both...), "every user could be a proxy")
 	require.Contains(t, refused(t, "--secure-port=0", "--requestheader-client-ca-file=/no/such/file", "--requestheader-username-headers=X-Remote-User"), "--requestheader-client-ca-file")
 	require.Contains(t, refused(t, "--secure-port=0", "--requestheader-client-ca-file="+file, "--requestheader-username-headers=Authorization"), "Authorization")
+
+	// Nor may they come to share one while the server runs.
+	users, usersFile := authority(t, "users")
+	proxies, proxiesFile := authority(t, "proxies")
+	s := run(t, append(headerFlags, "--data-dir="+t.TempDir(), "--client-ca-file="+usersFile, "--requestheader-client-ca-file="+proxiesFile)...)
+	remote := []string{"X-Remote-User", "root", "X-Remote-Group", "system:masters"}
+	healthy := func(flag string) bool {
+		code, _ := s.do(t, "master", "GET", "/healthz/"+flag, "")
+		return code == 200
+	}
+	for path, becomes := range map[string]*selfsigned.Authority{usersFile: proxies, proxiesFile: users} {
+		flag, before := "client-ca-file", users
+		if path == proxiesFile {
+			flag, before = "requestheader-client-ca-file", proxies
+		}
+		require.True(t, healthy(flag))
+		require.NoError(t, os.WriteFile(path, slices.Concat(before.PEM(), becomes.PEM()), 0o600))
+		require.Eventually(t, func() bool { return !healthy(flag) }, time.Minute, 50*time.Millisecond)
+		code, who := s.whoWith(t, users, "mallory", remote...)
+		require.Equal(t, []any{201, "mallory"}, []any{code, who["username"]}, "a user is no proxy")
+		require.NoError(t, os.WriteFile(path, before.PEM(), 0o600))
+		require.Eventually(t, func() bool { return healthy(flag) }, time.Minute, 50*time.Millisecond)
+	}
+	require.Contains(t, s.log.String(), "every user could be a proxy")
 
 	open := run(t, append(headerFlags, "--data-dir="+t.TempDir(), "--requestheader-client-ca-file="+file)...)
 	require.Contains(t, open.log.String(), "--requestheader-allowed-names is empty")

@@ -51,6 +51,12 @@ func certificateCheck(certificate kindwright.KeyPair) kindwright.Option {
 	}})
 }
 
+// fileCheck is the check of a file that is read again when it changes. It fails while the file cannot
+// be used and its last good state counts. kubernetes_healthcheck has it as a metric.
+func fileCheck(flag string, healthy func() error) health.Check {
+	return health.Check{Name: flag, Check: func(context.Context) error { return healthy() }}
+}
+
 // checkCertificate reports a serving certificate that has expired or soon will. One that the server
 // keeps to itself is as old as the process.
 func checkCertificate(names kindwright.KeyPair, now time.Time) error {

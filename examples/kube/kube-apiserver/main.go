@@ -80,7 +80,15 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, signed.Close()) }()
-	access, authorities, err := o.access(log, tokens, signed)
+	from, err := o.authorities(log)
+	if err != nil {
+		return err
+	}
+	pool, err := from.pool(log, o)
+	if err != nil {
+		return err
+	}
+	access, err := o.access(log, tokens, signed, from)
 	if err != nil {
 		return err
 	}
@@ -107,7 +115,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	srv, err := kindwright.New(db, append(append(access, o.settings()...),
-		kindwright.Serve(o.staticPolicies(log), o.kinds(tokens, authorizer.Types()), crd.Kinds(o.definitions()...),
+		kindwright.Serve(o.staticPolicies(log), o.kinds(tokens, authorizer.Types(), from), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
 		behind,
 		kindwright.Authorize(authorizer),
@@ -123,7 +131,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	}
 	return srv.Run(ctx,
 		kindwright.Listen(net.JoinHostPort(o.bindAddress.String(), strconv.Itoa(o.securePort))),
-		o.tls(certificate, authorities),
+		o.tls(certificate, pool),
 		kindwright.FreeMemoryWhenIdle(),
 		kindwright.OnListening(func(addr net.Addr) {
 			_, _ = fmt.Fprintf(errOut, "kube-apiserver: serving on https://%s, data in %s\n", addr, where) // for people only
@@ -132,7 +140,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds returns the served kinds, as the flags set them.
-func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) registry.Definition {
+func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, from *authorities) registry.Definition {
 	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
 	if !o.runs(namespaceController) {
 		own = append(own, kinds.NoNamespaceController())
@@ -141,7 +149,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string) reg
 		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
-		Authentication: o.published, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
+		Authentication: func() (map[string]string, error) { return from.published(&o.proxy) }, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
 		UntoldValues:        !o.features[gateEnums].on,
 		StorageMigrations:   o.features[gateMigrations].on,
