@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -414,7 +415,43 @@ func TestAUTHN_06_TheAuthoritiesAreReadAgain(t *testing.T) {
 		require.True(t, good(renewed), "the last good authorities")
 		require.False(t, good(old))
 		require.NotEmpty(t, failures)
+		require.Error(t, a.Healthy())
+		write(encode(old))
+		require.NoError(t, a.Healthy())
+		require.True(t, good(old))
 	})
 	_, err := x509.Open(filepath.Join(t.TempDir(), "none.crt"))
 	require.ErrorContains(t, err, "none.crt")
+}
+
+// A file that breaks a rule is a bad one, from the start and later.
+func TestA3_TheAuthoritiesOfAFileKeepARule(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "ca.crt")
+		write := func(a *authority) {
+			data := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+			require.NoError(t, os.WriteFile(path+".new", data, 0o600))
+			require.NoError(t, os.Rename(path+".new", path))
+			time.Sleep(2 * time.Second)
+		}
+		other := errors.New("these belong to another file")
+		mine, theirs := newAuthority(t, "mine", nil), newAuthority(t, "theirs", nil)
+		rule := x509.WithRule(func(all []*stdx509.Certificate) error {
+			if all[0].Subject.CommonName == "theirs" {
+				return other
+			}
+			return nil
+		})
+		write(theirs)
+		_, err := x509.Open(path, rule)
+		require.ErrorIs(t, err, other)
+
+		write(mine)
+		a, err := x509.Open(path, rule)
+		require.NoError(t, err)
+		require.NoError(t, a.Healthy())
+		write(theirs)
+		require.ErrorIs(t, a.Healthy(), other)
+		require.True(t, a.Authorities().Equal(pool(mine)), "the last good authorities")
+	})
 }

@@ -188,7 +188,7 @@ func TestA3_FilesOfAuthoritiesStayApart(t *testing.T) {
 		write("users", z)
 		write("proxies", z)
 		time.Sleep(2 * time.Second)
-		require.True(t, (users.Healthy() == nil) != (proxies.Healthy() == nil), "one of them stays as it was")
+		require.NotEqual(t, users.Healthy() == nil, proxies.Healthy() == nil, "one of them stays as it was")
 		write("proxies", x)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, errors.Join(users.Healthy(), proxies.Healthy()), "an authority may move once the other file has let it go")

@@ -66,7 +66,7 @@ func (w *write) askGate(ctx context.Context) ([]storage.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := e.cfg.Gate.(admission.SteadyGate); ok {
+	if _, ok := e.cfg.Gate.(admission.SteadyGate); ok && !w.opts.DryRun {
 		e.admitted.set(namespace, checks)
 	}
 	return checks, nil
