@@ -187,13 +187,12 @@ func TestToJSON_B2_HostileDocumentsAreCheap(t *testing.T) {
 	for name, source := range hostile() {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(source), limit)
-			source = source[:effort.Of(len(source))]
 			allocated := allocatedBytes(func() { _, _ = yaml.RequestToJSON([]byte(source), limit) })
 			require.Less(t, allocated, uint64(4<<20), "refused or read")
-			short := source[:min(1<<20, len(source))]
+			short := source[:1<<20]
 			allocated = allocatedBytes(func() { _, _ = yaml.RequestToJSON([]byte(short), limit) })
 			require.Less(t, allocated, uint64(28<<20), "of the length that a client may send")
-			allocated = allocatedBytes(func() { _, _ = yaml.ToJSON([]byte(source), limit) })
+			allocated = allocatedBytes(func() { _, _ = yaml.ToJSON([]byte(source[:effort.Of(len(source))]), limit) })
 			require.Less(t, allocated, uint64(100<<20), "of a file")
 		})
 	}
