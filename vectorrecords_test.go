@@ -324,6 +324,7 @@ func TestH1_H2_H3_FloodsAreRecorded(t *testing.T) {
 		require.Equal(t, audit.ObjectReference{APIGroup: "example.dev", APIVersion: "v1", Resource: "gadgets", Namespace: "default"}, *e.ObjectRef)
 	}
 
+	g = newGate(t) // requests of the flood may still be on their way through the other one
 	before := g.records.count()
 	field := append([]byte{0x00, 4, 'x', '-', 'a', 'b', 0x7f, 0x80, 0x1f}, []byte(strings.Repeat("a", 127+3968))...)
 	c := g.run.speak2(t)
