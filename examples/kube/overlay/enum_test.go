@@ -25,6 +25,6 @@ func TestValuesAreToldUnlessTheFeatureIsOff(t *testing.T) {
 		protocol, found := s.Lookup("protocol")
 		require.True(t, found)
 		require.Len(t, protocol.Enum, want)
-		require.Equal(t, "TCP", protocol.Default, "what else the comments say is told")
+		require.Equal(t, "TCP", protocol.DefaultValue, "what else the comments say is told")
 	}
 }

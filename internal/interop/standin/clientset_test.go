@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,7 +121,8 @@ func (c typed) everyVerb(sent runtime.Object) {
 		return out
 	}
 	in(sent).SetName("typed." + in(sent).GetName())
-	if _, ok := sent.(*corev1.Service); ok || strings.Contains(reflect.TypeOf(sent).String(), "Deployment") {
+	switch sent.(type) {
+	case *corev1.Service, *appsv1.Deployment, *appsv1.StatefulSet, *batchv1.Job: // parts of these names become names of hosts
 		in(sent).SetName(strings.ReplaceAll(in(sent).GetName(), ".", "-"))
 	}
 	name := in(sent).GetName()
