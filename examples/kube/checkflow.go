@@ -26,6 +26,10 @@ func checkFlowSchema(s *flowcontrolv1.FlowSchema, f *status.Fields) {
 
 func checkPriorityLevel(p *flowcontrolv1.PriorityLevelConfiguration, f *status.Fields) {
 	spec := f.At("spec")
+	if p.Spec.Type == "" {
+		spec.Child("type").Required("")
+		return
+	}
 	if !oneOf(spec.Child("type"), p.Spec.Type, flowcontrolv1.PriorityLevelEnablementExempt, flowcontrolv1.PriorityLevelEnablementLimited) {
 		return
 	}

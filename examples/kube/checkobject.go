@@ -333,10 +333,32 @@ func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 			}
 		}
 	}
+	names := map[string]bool{}
 	for i, p := range s.Ports {
+		name := ""
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if names[name] {
+			f.At("ports").Index(i).Child("name").Duplicate(name)
+		}
+		names[name] = true
 		if p.Protocol != nil {
 			oneOf(f.At("ports").Index(i).Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 		}
+	}
+}
+
+func (c *cluster) checkServiceCIDR(s *networkingv1.ServiceCIDR, f *status.Fields) {
+	at := f.At("spec", "cidrs")
+	switch n := len(s.Spec.CIDRs); {
+	case n == 0:
+		at.Required("at least one CIDR required")
+	case n > 2:
+		at.Invalid(s.Spec.CIDRs, "may only hold up to 2 values")
+	}
+	for i, cidr := range s.Spec.CIDRs {
+		c.isCIDR(at.Index(i), cidr)
 	}
 }
 

@@ -57,6 +57,7 @@ func networking(c *cluster) []registry.Definition {
 			}},
 		}}},
 		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
+			Rules: registry.Rules[networkingv1.ServiceCIDR]{Validate: checked(c.checkServiceCIDR)},
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.",
