@@ -35,20 +35,10 @@ func checkVolume(v *corev1.Volume, at status.Field) {
 		at.Child("emptyDir").Child("sizeLimit").Forbidden("SizeLimit field must be a valid resource quantity")
 	}
 	if s := v.Secret; s != nil {
-		one := at.Child("secret")
-		if s.SecretName == "" {
-			one.Child("secretName").Required("")
-		}
-		checkMode(s.DefaultMode, one.Child("defaultMode"))
-		checkItems(s.Items, one.Child("items"))
+		checkKeys("secretName", s.SecretName, s.DefaultMode, s.Items, at.Child("secret"))
 	}
 	if s := v.ConfigMap; s != nil {
-		one := at.Child("configMap")
-		if s.Name == "" {
-			one.Child("name").Required("")
-		}
-		checkMode(s.DefaultMode, one.Child("defaultMode"))
-		checkItems(s.Items, one.Child("items"))
+		checkKeys("name", s.Name, s.DefaultMode, s.Items, at.Child("configMap"))
 	}
 	if s := v.DownwardAPI; s != nil {
 		one := at.Child("downwardAPI")
@@ -125,6 +115,15 @@ func checkMode(mode *int32, at status.Field) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
 		at.Invalid(*mode, "must be a number between 0 and 0777 (octal), both inclusive")
 	}
+}
+
+// checkKeys checks a volume of the keys of an object, whose name is in a field.
+func checkKeys(field, name string, mode *int32, items []corev1.KeyToPath, at status.Field) {
+	if name == "" {
+		at.Child(field).Required("")
+	}
+	checkMode(mode, at.Child("defaultMode"))
+	checkItems(items, at.Child("items"))
 }
 
 // checkItems checks which keys become which files.
@@ -244,10 +243,7 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 }
 
 func checkProjectedItems(name string, items []corev1.KeyToPath, at status.Field, file func(string)) {
-	if name == "" {
-		at.Child("name").Required("")
-	}
-	checkItems(items, at.Child("items"))
+	checkKeys("name", name, nil, items, at)
 	for _, item := range items {
 		file(item.Path)
 	}
