@@ -217,16 +217,22 @@ func (s Status) AddTo(r *Resource) error {
 			return fmt.Errorf("Status.Metadata: %q is none of %s", field, strings.Join(statusMetadata[:], ", "))
 		}
 	}
-	if _, has := r.Schema.Lookup("status"); !has && !s.Undeclared || s.None {
+	field, has := r.Schema.Lookup("status")
+	if !has && !s.Undeclared || s.None {
 		return nil
 	}
+	initial := has && field.Default != nil // a new object has it, whatever its creator sent
 	r.Subresources = append([]Subresource{s.subresource()}, r.Subresources...)
 	r.ResetFields = [][]string{{"status"}}
 	r.Reset = func(old, sent Tree) Tree {
 		if old == nil && s.AtCreation {
 			return sent
 		}
-		return tree.Keep(sent, old, "status")
+		sent = tree.Keep(sent, old, "status")
+		if old == nil && initial {
+			return r.Schema.Default(sent)
+		}
+		return sent
 	}
 	return nil
 }

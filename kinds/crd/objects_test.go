@@ -98,6 +98,34 @@ func TestCRD_09_Defaults(t *testing.T) {
 	})
 }
 
+// Flux waits for the controller of an object by such a default. A creator cannot send another status.
+func TestCRD_09_CRD_15_ANewObjectHasTheDefaultOfItsStatus(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		initial := map[string]any{"observedGeneration": -1.0}
+		const status = "/spec/versions/0/schema/openAPIV3Schema/properties/status"
+		amend(t, srv, `[{"op":"add","path":"`+status+`/default","value":{"observedGeneration":-1}},
+			{"op":"add","path":"`+status+`/properties/observedGeneration","value":{"type":"integer"}}]`, func() bool {
+			_, got := call(t, srv, "POST", lampsPath+"?dryRun=All", `{"metadata":{"name":"probe"}}`)
+			return got["status"] != nil
+		})
+		code, got := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"a"},"spec":{},"status":{"observedGeneration":7}}`)
+		require.Equal(t, 201, code)
+		require.Equal(t, initial, got["status"])
+		code, got = sendPatch(t, srv, lampsPath+"/b?fieldManager=m", meta.ApplyPatch,
+			`{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"b"},"spec":{"color":"red"},"status":{"observedGeneration":7}}`)
+		require.Equal(t, 201, code)
+		require.Equal(t, initial, got["status"])
+		for _, name := range []string{"a", "b"} {
+			_, got := call(t, srv, "GET", lampsPath+"/"+name, "")
+			require.Equal(t, initial, got["status"], name)
+			require.NotContains(t, fmt.Sprint(got["metadata"]), "f:status", name)
+		}
+		_, applied := sendPatch(t, srv, lampsPath+"/b?fieldManager=m", meta.ApplyPatch,
+			`{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"b"},"spec":{"color":"red"},"status":{"observedGeneration":7}}`)
+		require.Equal(t, got["metadata"], applied["metadata"])
+	})
+}
+
 func TestCRD_10_CRD_11_ValuesAreJudged(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
 		create(t, srv, "good", `{"host":"10.0.0.1","word":"anything","code":"abc","port":1,"tags":["a","b"],"parts":[{"name":"a"},{"name":"b"}]}`)
