@@ -301,13 +301,18 @@ func (l *loader) connect(failed func(error)) (Connection, error) {
 	if err != nil {
 		return Connection{}, err
 	}
+	server, err := url.Parse(l.cluster.Server)
+	if err != nil {
+		return Connection{}, err
+	}
+	CleanPath(server)
 	var by http.RoundTripper = transport
 	if runs != nil {
 		runs.renewed = transport.renew
 		by = &credentialed{runs, transport}
 	}
 	return Connection{
-		URL:       l.cluster.Server,
+		URL:       server.String(),
 		Client:    &http.Client{Transport: by, Timeout: requestTimeout, CheckRedirect: noRedirect},
 		Authorize: l.authorize(),
 	}, nil

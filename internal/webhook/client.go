@@ -83,7 +83,7 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	if out.timeout == 0 {
 		out.timeout = defaultTimeout
 	}
-	at.RawQuery = "" // every request has one of its own
+	connection.CleanPath(at) // every request has a query of its own
 	out.transport = &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,

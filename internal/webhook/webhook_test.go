@@ -130,6 +130,19 @@ func TestAWebhookConverts(t *testing.T) {
 	}
 }
 
+// envtest writes such addresses, and a ServeMux redirects them.
+func TestAnAddressIsCleaned(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/convert", converting(t, honest))
+	at := serve(t, mux.ServeHTTP)
+	host := strings.TrimSuffix(at.URL, "/convert")
+	for _, path := range []string{"//convert", "/convert/", "/./x/../convert", "/convert//?a=b"} {
+		at.URL = host + path
+		_, err := converter(t, at, "v1")(t.Context(), v2, []object{pot("x")})
+		require.NoError(t, err, path)
+	}
+}
+
 func TestAReviewVersionThatNobodyKnows(t *testing.T) {
 	convert := converter(t, webhook.Config{URL: "https://localhost:1/x"}, "v7")
 	_, err := convert(t.Context(), v2, []object{pot("x")})
