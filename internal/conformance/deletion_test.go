@@ -313,11 +313,12 @@ func TestDEL_08_GracefulDeletion(t *testing.T) {
 		s.widget("w", "")
 		s.delete(widgetPath + "/w?gracePeriodSeconds=50")
 		s.get(widgetPath + "/w").is(404)
-		// An immediate removal emits one event.
+		// A kind with grace periods shows the mark before each removal, as kube-apiserver does for pods.
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		w := s.watch(kettlePath + "?watch=1&resourceVersion=" + s.get(kettlePath).version())
 		s.delete(kettlePath + "/k?gracePeriodSeconds=0")
-		w.expect("DELETED", "k")
+		require.Contains(t, w.expect("MODIFIED", "k").line, `"deletionGracePeriodSeconds":0,`)
+		require.Contains(t, w.expect("DELETED", "k").line, `"deletionTimestamp":`)
 		w.quiet(time.Second)
 		// The same as a dry run.
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)

@@ -254,10 +254,34 @@ func markDeleted(_ context.Context, d *deletion) (err error) {
 }
 
 func commitDeletion(ctx context.Context, d *deletion) error {
-	if !d.stored.held(d.next) {
+	switch {
+	case d.stored.held(d.next):
+		return d.mark(ctx)
+	case d.stored.Hooks.Grace == nil || deleting(d.old) || d.opts.DryRun:
 		return removeDeleted(ctx, d)
 	}
-	return d.mark(ctx)
+	return d.markAndRemove(ctx)
+}
+
+// markAndRemove removes an object of a kind with grace periods that has none. Watchers see the mark
+// first, as they do with a grace period: controllers act on it, and kube-apiserver shows it for pods
+// that run nowhere.
+func (d *deletion) markAndRemove(ctx context.Context) error {
+	if err := d.mark(ctx); err != nil {
+		return err
+	}
+	marked := d.result
+	d.entry, d.old, d.result = marked.Entry, d.next, nil
+	err := removeDeleted(ctx, d)
+	if !errors.Is(err, errRace) {
+		return err
+	}
+	// What has no time left is removed by the server, too; see endGrace.
+	now, readErr := d.engine.current(ctx, d.served, d.key)
+	if readErr == nil && (now == nil || now.UID() != marked.Entry.UID()) {
+		d.result, err = &registry.Result{Entry: marked.Entry, Removed: true}, nil
+	}
+	return err
 }
 
 // optionsDocument returns the options as admission sees them (ADM-15).

@@ -46,7 +46,7 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 			seconds = 1
 		}
 	}
-	if seconds == 0 && r.Hooks.Mark == nil && !r.held(next) {
+	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && !r.held(next) {
 		return next, nil // the object is removed at once, so nobody would see the mark
 	}
 	end := e.cfg.Now().Add(time.Duration(min(seconds, maxGrace)) * time.Second)
