@@ -58,6 +58,7 @@ func TestFromTree(t *testing.T) {
 	require.Empty(t, s.Validate(full))
 	require.Equal(t, []string{
 		`spec: Invalid value: {"color":"blue","never":1}: spec in body must validate at least one schema (anyOf)`,
+		`spec.color: Unsupported value: "blue": supported values: "red"`,
 		`spec: Invalid value: {"color":"blue","never":1}: spec in body must not validate the schema (not)`,
 	}, texts(s.Validate(tree(t, `{"spec":{"color":"blue","never":1}}`))))
 }

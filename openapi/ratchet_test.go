@@ -70,7 +70,7 @@ func TestValidateUpdate_UnchangedProblemsDoNotBlock(t *testing.T) {
 		"set, another item":    {`{"set":["xx"]}`, `{"set":["xx","y"]}`, []string{`set[0]: Too long: may not be more than 1 character`}},
 		"map":                  {`{"labels":{"a":"xx"}}`, `{"labels":{"a":"xx","b":"y"}}`, nil},
 		"anyOf":                {`{"any":{"a":"xx"}}`, `{"any":{"a":"xx","b":1}}`, nil},
-		"anyOf, changed":       {`{"any":{"a":"xx"}}`, `{"any":{"a":"yy"}}`, []string{`any: Invalid value: {"a":"yy"}: any in body must validate at least one schema (anyOf)`}},
+		"anyOf, changed":       {`{"any":{"a":"xx"}}`, `{"any":{"a":"yy"}}`, []string{`any: Invalid value: {"a":"yy"}: any in body must validate at least one schema (anyOf)`, "any.a: Too long: may not be more than 1 character"}},
 		"oneOf, none before":   {`{"one":{"a":"xx"}}`, `{"one":{"a":"xx","c":1}}`, nil},
 		"allOf":                {`{"all":{"a":"xx"}}`, `{"all":{"a":"xx","b":1}}`, nil},
 		"not":                  {`{"not":{"a":1}}`, `{"not":{"a":1},"free":1}`, nil},

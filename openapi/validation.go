@@ -469,19 +469,22 @@ func shownBound(v, bound any) any {
 }
 
 // validateBranches checks allOf, anyOf, oneOf and not. The branches of allOf report their own
-// problems. For the others a single message is reported, because the problems of a branch that need
-// not hold would only confuse.
+// problems. Where none of the others holds, the problems of the nearest are reported beside that.
 func (s *Schema) validateBranches(w *walk, v any, old earlier) {
 	for _, branch := range s.AllOf {
 		branch.validate(w, v, old)
 	}
 	if len(s.AnyOf) > 0 && w.valid(s.AnyOf, v, old, 1) == 0 {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate at least one schema (anyOf)"))
+		w.explain(s.AnyOf, v, old)
 	}
 	// A violation that old already had may help to satisfy a branch. It must not make an object
 	// invalid by satisfying one branch too many, so both ways of counting have to fail.
 	if len(s.OneOf) > 0 && w.valid(s.OneOf, v, earlier{}, 2) != 1 && (!old.known || w.valid(s.OneOf, v, old, 2) != 1) {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must validate one and only one schema (oneOf)"))
+		if w.valid(s.OneOf, v, old, 1) == 0 {
+			w.explain(s.OneOf, v, old)
+		}
 	}
 	if s.Not != nil && w.valid([]*Schema{s.Not}, v, earlier{}, 1) == 1 {
 		w.fail(meta.CauseFieldValueInvalid, shown(v), w.body("must not validate the schema (not)"))

@@ -34,7 +34,7 @@ func compare(theirs, ours []cause) (missing, added []cause) {
 			}
 		default:
 			c = kubernetesQuirk(c)
-			if !slices.ContainsFunc(ours, func(o cause) bool { return c == o || sameType(c, o) }) && !belowAny(branches, c.field) {
+			if !slices.ContainsFunc(ours, func(o cause) bool { return c == o || sameType(c, o) || wrongType(c.field, o) }) {
 				missing = append(missing, c)
 			}
 		}
