@@ -3,7 +3,6 @@ package kinds
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/authn"
@@ -102,8 +101,8 @@ func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.S
 // tombstonePage is how many tombstones are read at a time.
 const tombstonePage = 500
 
-// eachTombstone calls visit for each removed namespace that may have left objects. The key says which,
-// so a damaged value neither hides a namespace nor names another one.
+// eachTombstone calls visit for each removed namespace that may have left objects. The key says
+// which, so a damaged value neither hides a namespace nor names another one.
 func eachTombstone(ctx context.Context, store *storage.Store, visit func(namespace string, rev storage.Revision)) error {
 	request := storage.ListRequest{Prefix: storage.SysKey("namespace-gone"), Limit: tombstonePage}
 	for {
@@ -123,7 +122,8 @@ func eachTombstone(ctx context.Context, store *storage.Store, visit func(namespa
 
 // namespaceOf returns the namespace that a key of this file is about.
 func namespaceOf(key, of string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(key, storage.SysKey(of)), "/") // names of namespaces have no slashes
+	// Names of namespaces have no slashes.
+	return strings.TrimSuffix(strings.TrimPrefix(key, storage.SysKey(of)), "/")
 }
 
 // mendPhases writes the phases anew that are missing or cannot be read, as the namespaces say.
@@ -141,7 +141,8 @@ func (t *namespaceController) mendPhases(ctx context.Context) error {
 		}
 		more = page.More
 	}
-	list, err := t.engine.List(ctx, registry.Target{Resource: namespaceResource}, registry.ListRequest{})
+	all := registry.Target{Resource: namespaceResource}
+	list, err := t.engine.List(ctx, all, registry.ListRequest{})
 	if err != nil {
 		return err
 	}
@@ -150,8 +151,9 @@ func (t *namespaceController) mendPhases(ctx context.Context) error {
 			return err
 		}
 		rec := known[entry.Facts().Name]
-		whole := rec.Err == nil && slices.Contains([]string{NamespaceActive, NamespaceTerminating}, string(rec.Value))
-		if whole || errors.Is(rec.Err, storage.ErrUnavailable) {
+		value := string(rec.Value)
+		whole := value == NamespaceActive || value == NamespaceTerminating
+		if rec.Err == nil && whole || errors.Is(rec.Err, storage.ErrUnavailable) {
 			continue
 		}
 		if err := t.mendPhase(ctx, entry, rec.Revision); err != nil {
@@ -162,7 +164,9 @@ func (t *namespaceController) mendPhases(ctx context.Context) error {
 }
 
 // mendPhase writes the phase of a namespace, unless the namespace or the phase has changed.
-func (t *namespaceController) mendPhase(ctx context.Context, ns *watch.Entry, at storage.Revision) error {
+func (t *namespaceController) mendPhase(
+	ctx context.Context, ns *watch.Entry, at storage.Revision,
+) error {
 	phase := NamespaceActive
 	if ns.Deleting() {
 		phase = NamespaceTerminating
@@ -176,7 +180,8 @@ func (t *namespaceController) mendPhase(ctx context.Context, ns *watch.Entry, at
 		return nil // whoever was faster has written it
 	}
 	if err == nil {
-		t.engine.Logger().Info("the stored phase of a namespace was damaged and has been written anew", "key", key, "phase", phase)
+		t.engine.Logger().Info("the stored phase of a namespace was damaged and has been written anew",
+			"key", key, "phase", phase)
 	}
 	return err
 }

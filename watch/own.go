@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// maxOwn limits the commits that a cache remembers while the watch is late. Without its own commit a
-	// writer computes from the older state that the cache shows, and the store refuses the outcome.
+	// maxOwn limits the commits that a cache remembers while the watch is late. Without its own commit
+	// a writer computes from the older state that the cache shows, and the store refuses the outcome.
 	maxOwn = 4096
 
 	// ownLimit is how long AwaitOwn waits. The watch of a healthy store brings a commit at once.
 	ownLimit = time.Second
 
-	// ownAge is for how long after a commit AwaitOwn waits for it. In an outage that begins with a commit
-	// which the watch has not brought, later readers do not lose a second each.
+	// ownAge is for how long after a commit AwaitOwn waits for it. In an outage that begins with a
+	// commit which the watch has not brought, later readers do not lose a second each.
 	ownAge = 10 * time.Second
 )
 
@@ -26,8 +26,9 @@ type own struct {
 	newest map[string]committed
 }
 
-// ownMark is the newest commit of this process, to whatever kind. It belongs to the dispatcher: the kinds
-// have one order of revisions, and a view that takes the place of another one must know of it too.
+// ownMark is the newest commit of this process, to whatever kind. It belongs to the dispatcher: the
+// kinds have one order of revisions, and a view that takes the place of another one must know of it
+// too.
 type ownMark struct {
 	revision atomic.Uint64
 	at       atomic.Int64 // when it was raised last, in nanoseconds
@@ -35,7 +36,8 @@ type ownMark struct {
 
 func (m *ownMark) raise(revision storage.Revision) {
 	for old := m.revision.Load(); old < uint64(revision); old = m.revision.Load() {
-		m.at.Store(time.Now().UnixNano()) // before the revision, so that nobody sees it with an older time
+		// Before the revision, so that nobody sees it with an older time.
+		m.at.Store(time.Now().UnixNano())
 		if m.revision.CompareAndSwap(old, uint64(revision)) {
 			return
 		}
@@ -47,8 +49,8 @@ func (m *ownMark) limit() time.Duration {
 	return min(ownLimit, ownAge-time.Since(time.Unix(0, m.at.Load())))
 }
 
-// Stored tells the dispatcher of the cache that this process has made a commit, before the commit is
-// acknowledged to anybody; see [Cache.AwaitOwn].
+// Stored tells the dispatcher of the cache that this process has made a commit, before the commit
+// is acknowledged to anybody; see [Cache.AwaitOwn].
 func (c *Cache) Stored(revision storage.Revision) { c.dispatcher.own.raise(revision) }
 
 // committed is the outcome of a commit for one key. The entry is nil for a deletion.
@@ -57,8 +59,8 @@ type committed struct {
 	entry    *Entry
 }
 
-// Committed tells the cache what a commit of this process has made of a key, before the watch does. The
-// entry is nil if the key was deleted. Readers do not see it; see [Cache.Newest].
+// Committed tells the cache what a commit of this process has made of a key, before the watch does.
+// The entry is nil if the key was deleted. Readers do not see it; see [Cache.Newest].
 func (c *Cache) Committed(key string, revision storage.Revision, entry *Entry) {
 	c.Stored(revision)
 	c = c.lockPresent()

@@ -54,7 +54,8 @@ func TestAViewIsAskedWhileItIsReplaced(t *testing.T) {
 	})
 }
 
-// What a view was told of commits that the watch has not brought holds for the view that takes its place.
+// What a view was told of commits that the watch has not brought holds for the view that takes its
+// place.
 func TestAViewThatTakesThePlaceOfAnotherAwaitsTheSameCommits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -19,8 +19,8 @@ const ours = "\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 // inTeam is a collection in a namespace of its own.
 var inTeam = strings.Replace(gadgets, "default", "team", 1)
 
-// Records of the server itself are damaged by hand, one after the other: in etcd's form or not. The next
-// server starts, serves all objects, and takes new ones.
+// Records of the server itself are damaged by hand, one after the other: in etcd's form or not. The
+// next server starts, serves all objects, and takes new ones.
 func TestDamagedRecordsOfTheServer(t *testing.T) {
 	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
 	client := etcds.Client(t)
@@ -47,7 +47,8 @@ func TestDamagedRecordsOfTheServer(t *testing.T) {
 	require.Zero(t, s.stop())
 	for _, key := range slices.Sorted(maps.Keys(records)) {
 		for name, value := range map[string]string{
-			"empty": "", "foreign": "x", "garbage": ours + "garbage", "null": ours + "null", "of another": ours + "team",
+			"empty": "", "foreign": "x", "garbage": ours + "garbage", "null": ours + "null",
+			"of another": ours + "team",
 		} {
 			t.Run(strings.TrimPrefix(key, "/kindwright/")+name, func(t *testing.T) {
 				_, err := client.Put(t.Context(), key, value)

@@ -27,8 +27,8 @@ import (
 // asServer in the environment makes the test program a server.
 const asServer = "KINDWRIGHT_CLUSTER_SERVER"
 
-// serveInstead runs a server until its standard input ends, as it does when the test ends in whatever
-// way.
+// serveInstead runs a server until its standard input ends, as it does when the test ends in
+// whatever way.
 func serveInstead() {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -40,8 +40,10 @@ func serveInstead() {
 
 // Leaders of teams of two servers are killed and paused: make cluster-leaders LOSSES=200.
 var (
-	losses = flag.Int("losses", 1, "how often the leading process of each team is lost; above 1, times are checked too")
-	teams  = flag.Int("teams", 2, "how many teams of two servers there are; the leaders of every other one are paused and not killed")
+	losses = flag.Int("losses", 1,
+		"how often the leading process of each team is lost; above 1, times are checked too")
+	teams = flag.Int("teams", 2,
+		"how many teams of two servers there are; every other one has its leaders paused, not killed")
 )
 
 // teamMember is a server in a process of its own.
@@ -66,7 +68,7 @@ func (a *announcements) Write(b []byte) (int, error) {
 	defer a.mu.Unlock()
 	a.text.Write(b)
 	text := a.text.String()
-	begun, ceased := "this process does the work in the background now", "this process no longer does the work"
+	begun, ceased := "this process does the work in the background now", "this process no longer does"
 	a.leads.Store(strings.LastIndex(text, begun) > strings.LastIndex(text, ceased))
 	if strings.Contains(text, "Serving on") {
 		select {
@@ -93,11 +95,13 @@ func enlist(t *testing.T, args ...string) *teamMember {
 	tokens := filepath.Join(dir, "tokens")
 	require.NoError(t, os.WriteFile(tokens, []byte(credentials), 0o600))
 	args = append([]string{
-		"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(dir, "data"), "--token-auth-file=" + tokens, "--v=1",
+		"--listen=127.0.0.1:0", "--data-dir=" + filepath.Join(dir, "data"),
+		"--token-auth-file=" + tokens, "--v=1",
 	}, args...)
 	m := &teamMember{
-		running: &running{t: t}, cmd: exec.CommandContext(context.Background(), self, args...), // it ends with its input
-		said: &announcements{serving: make(chan struct{})}, ended: make(chan struct{}),
+		running: &running{t: t}, ended: make(chan struct{}),
+		said: &announcements{serving: make(chan struct{})},
+		cmd:  exec.CommandContext(context.Background(), self, args...), // it ends with its input
 	}
 	m.cmd.Env = append(os.Environ(), asServer+"=1")
 	m.cmd.Stdout, m.cmd.Stderr = m.said, m.said
@@ -146,10 +150,14 @@ const teamTTL = 10 * time.Second
 
 func newTeam(t *testing.T, etcds *etcdtest.Cluster, prefix string) *team {
 	t.Helper()
-	store, err := etcd.Open(t.Context(), etcd.Config{Endpoints: etcds.Endpoints(), Prefix: prefix, Owner: owner})
+	config := etcd.Config{Endpoints: etcds.Endpoints(), Prefix: prefix, Owner: owner}
+	store, err := etcd.Open(t.Context(), config)
 	require.NoError(t, err)
 	m := &team{t: t, store: store, gone: map[string][]time.Time{}}
-	m.args = []string{"--etcd-servers=" + strings.Join(etcds.Endpoints(), ","), "--etcd-prefix=" + prefix, "--event-ttl=" + teamTTL.String()}
+	m.args = []string{
+		"--etcd-servers=" + strings.Join(etcds.Endpoints(), ","), "--etcd-prefix=" + prefix,
+		"--event-ttl=" + teamTTL.String(),
+	}
 	begin, err := store.Revision(t.Context())
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -219,24 +227,27 @@ func (m *team) make(through *teamMember, path, body string) (version, uid string
 }
 
 func gadget(name, more string) string {
-	return fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":%q%s}}`, name, more)
+	return fmt.Sprintf(`{"apiVersion":"example.dev/v1","kind":"Gadget","metadata":{"name":%q%s}}`,
+		name, more)
 }
 
 func event(name string) string {
-	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"name":%q},"type":"Normal","reason":"Test",
-		"involvedObject":{"apiVersion":"example.dev/v1","kind":"Gadget","namespace":"default","name":"x"}}`, name)
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"Event","metadata":{"name":%q},"type":"Normal",
+		"involvedObject":{"kind":"Gadget","namespace":"default","name":"x"}}`, name)
 }
 
 const eventsPath = "/api/v1/namespaces/default/events"
 
-// lose takes the leader away while it has work to do, gives the work a second life under the next one,
-// and brings the process back.
+// lose takes the leader away while it has work to do, gives the work a second life under the next
+// one, and brings the process back.
 func (m *team) lose(round int, pauses bool) {
 	m.t.Helper()
 	leading, other := m.leader(nil)
-	old, part, event1 := fmt.Sprint("owner-", round), fmt.Sprint("part-", round), fmt.Sprint("event-", round)
+	old, part := fmt.Sprint("owner-", round), fmt.Sprint("part-", round)
+	event1 := fmt.Sprint("event-", round)
 	_, uid := m.make(leading, gadgets, gadget(old, ""))
-	m.make(leading, gadgets, gadget(part, fmt.Sprintf(`,"ownerReferences":[{"apiVersion":"example.dev/v1","kind":"Gadget","name":%q,"uid":%q}]`, old, uid)))
+	m.make(leading, gadgets, gadget(part, fmt.Sprintf(`,"ownerReferences":[
+		{"apiVersion":"example.dev/v1","kind":"Gadget","name":%q,"uid":%q}]`, old, uid)))
 	m.make(other, eventsPath, event(event1))
 	made := time.Now()
 	remove := func() {
@@ -299,14 +310,15 @@ func (m *team) kept(versions map[string]time.Time) {
 			delete(versions, version)
 			continue
 		}
-		code, answer := other.do("GET", gadgets+"?resourceVersionMatch=Exact&resourceVersion="+version, "")
+		exact := "?resourceVersionMatch=Exact&resourceVersion=" + version
+		code, answer := other.do("GET", gadgets+exact, "")
 		require.Equal(m.t, 200, code, "of %s ago: %v", time.Since(at), answer)
 	}
 }
 
-// Leading processes are killed, or stopped and waked up when another one leads, while owners are gone
-// and events expire. What is due is done by the next leader, never early and never twice, and history is
-// as long as its window.
+// Leading processes are killed, or stopped and waked up when another one leads, while owners are
+// gone and events expire. What is due is done by the next leader, never early and never twice, and
+// history is as long as its window.
 func TestLeadingProcessesAreLost(t *testing.T) {
 	etcds := etcdtest.Start(t, 1, etcdtest.Options{})
 	for n := range *teams {
@@ -321,7 +333,8 @@ func TestLeadingProcessesAreLost(t *testing.T) {
 				m.lose(round, n%2 == 1)
 				m.kept(versions)
 			}
-			t.Logf("%d leaders were lost, the next one led after %v at the latest", m.retired, m.late.Round(time.Millisecond))
+			t.Logf("%d leaders were lost, the next one led after %v at the latest",
+				m.retired, m.late.Round(time.Millisecond))
 			if *losses > 1 {
 				require.Less(t, m.late, 17*time.Second)
 			}

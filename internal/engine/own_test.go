@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +23,8 @@ var ownWrites = map[string]func(t *testing.T, e *engine.Engine) error{
 		return err
 	},
 	"create of another kind": func(t *testing.T, e *engine.Engine) error {
-		_, err := e.Create(t.Context(), registry.Target{Resource: zoneResource}, zone("z"), registry.WriteOptions{})
+		zones := registry.Target{Resource: zoneResource}
+		_, err := e.Create(t.Context(), zones, zone("z"), registry.WriteOptions{})
 		return err
 	},
 	"update": func(t *testing.T, e *engine.Engine) error {
@@ -58,21 +60,24 @@ var ownWrites = map[string]func(t *testing.T, e *engine.Engine) error{
 }
 
 func zone(name string) []byte {
-	return []byte(`{"apiVersion":"example.dev/v1","kind":"Zone","metadata":{"name":"` + name + `"},"spec":{"size":1}}`)
+	return fmt.Appendf(nil, `{"apiVersion":"example.dev/v1","kind":"Zone","metadata":{"name":%q},
+		"spec":{"size":1}}`, name)
 }
 
 // newestChange returns the revision of the newest change to an object.
 func newestChange(t *testing.T, db storage.Backend, after storage.Revision) storage.Revision {
 	t.Helper()
-	page, err := db.History(t.Context(), storage.HistoryRequest{Prefix: "/r/", After: after, Limit: 100})
+	past := storage.HistoryRequest{Prefix: "/r/", After: after, Limit: 100}
+	page, err := db.History(t.Context(), past)
 	require.NoError(t, err)
 	require.NotEmpty(t, page.Batches, "the store has changed")
 	return page.Batches[len(page.Batches)-1].Revision
 }
 
 // mark returns the revision of the bookmark after the initial events of a watch for any state.
-func mark(ctx context.Context, t *testing.T, e *engine.Engine, target registry.Target) storage.Revision {
+func mark(t *testing.T, e *engine.Engine, target registry.Target) storage.Revision {
 	t.Helper()
+	ctx := t.Context()
 	cursor, err := e.Follow(ctx, target, registry.WatchRequest{AnyState: true})
 	require.NoError(t, err)
 	defer cursor.Close()
@@ -87,9 +92,9 @@ func mark(ctx context.Context, t *testing.T, e *engine.Engine, target registry.T
 	}
 }
 
-// WATCH-07, rule 4: what this server has answered, it shows to all who ask it for any state, of whatever
-// kind, although the watch over the store is late. So no version is told that is below one that a client
-// of this server was told before.
+// WATCH-07, rule 4: what this server has answered, it shows to all who ask it for any state, of
+// whatever kind, although the watch over the store is late. So no version is told that is below one
+// that a client of this server was told before.
 func TestRule4_AnyStateIsNoOlderThanWhatThisServerHasAnswered(t *testing.T) {
 	for name, write := range ownWrites {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +103,8 @@ func TestRule4_AnyStateIsNoOlderThanWhatThisServerHasAnswered(t *testing.T) {
 				b := newRemote(db)
 				e := start(t, b, nil, widgets(), zones())
 				create(t, e, "x")
-				_, err := e.Create(t.Context(), inA, body("held", 1, `,"finalizers":["example.com/a"]`), registry.WriteOptions{})
+				held := body("held", 1, `,"finalizers":["example.com/a"]`)
+				_, err := e.Create(t.Context(), inA, held, registry.WriteOptions{})
 				require.NoError(t, err)
 				before, err := b.Sync(t.Context(), "")
 				require.NoError(t, err)
@@ -111,7 +117,7 @@ func TestRule4_AnyStateIsNoOlderThanWhatThisServerHasAnswered(t *testing.T) {
 				defer timer.Stop()
 				asked := time.Now()
 				for _, target := range []registry.Target{inA, {Resource: zoneResource}} {
-					require.GreaterOrEqual(t, mark(t.Context(), t, e, target), acknowledged, target.Resource.Resource)
+					require.GreaterOrEqual(t, mark(t, e, target), acknowledged, target.Resource.Resource)
 				}
 				if name != "delete of a collection" { // which asks for the newest state in between
 					require.Equal(t, late, time.Since(asked), "they have waited for the watch, and not longer")
@@ -121,18 +127,21 @@ func TestRule4_AnyStateIsNoOlderThanWhatThisServerHasAnswered(t *testing.T) {
 	}
 }
 
-// A watch that brings nothing costs readers of any state a second each, for ten seconds after the commit.
+// A watch that brings nothing costs readers of any state a second each, for ten seconds after the
+// commit.
 func TestReadersOfAnyStateDoNotWaitForOldCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newRemote(memory.New())
 		e := start(t, b, nil, widgets(), zones())
 		create(t, e, "x")
 		for _, c := range []struct{ after, waits time.Duration }{
-			{0, time.Second}, {3 * time.Second, time.Second}, {4500 * time.Millisecond, 500 * time.Millisecond}, {time.Second, 0},
+			{0, time.Second}, {3 * time.Second, time.Second},
+			{4500 * time.Millisecond, 500 * time.Millisecond}, {time.Second, 0},
 		} {
 			time.Sleep(c.after)
 			begun := time.Now()
-			_, err := e.List(t.Context(), registry.Target{Resource: zoneResource}, registry.ListRequest{AnyState: true})
+			zones := registry.Target{Resource: zoneResource}
+			_, err := e.List(t.Context(), zones, registry.ListRequest{AnyState: true})
 			require.NoError(t, err)
 			require.Equal(t, c.waits, time.Since(begun))
 		}
@@ -145,7 +154,8 @@ func TestRule4_TheRemovalOfAnUnreadableRecordIsAwaited(t *testing.T) {
 		db := memory.New()
 		b := newRemote(db)
 		e := start(t, b, nil, widgets(), zones())
-		_, err := db.Commit(t.Context(), []storage.Op{storage.Put(storage.ObjectKey("example.dev/widgets", "a", "broken"), []byte("\x01broken"), storage.Absent)})
+		key := storage.ObjectKey("example.dev/widgets", "a", "broken")
+		_, err := db.Commit(t.Context(), []storage.Op{storage.Put(key, []byte("\x01"), storage.Absent)})
 		require.NoError(t, err)
 		before, err := b.Sync(t.Context(), "")
 		require.NoError(t, err)
@@ -155,6 +165,6 @@ func TestRule4_TheRemovalOfAnUnreadableRecordIsAwaited(t *testing.T) {
 		acknowledged := newestChange(t, db, before)
 		timer := time.AfterFunc(time.Millisecond, func() { _, _ = b.Sync(context.Background(), "") })
 		defer timer.Stop()
-		require.GreaterOrEqual(t, mark(t.Context(), t, e, inA), acknowledged)
+		require.GreaterOrEqual(t, mark(t, e, inA), acknowledged)
 	})
 }

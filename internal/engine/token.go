@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -65,18 +64,22 @@ const (
 var tokenKeyPath = [...]string{"token-key", "current"}
 
 // load reads the key, or creates one in a store that has none. One that is damaged is replaced: the
-// tokens that it signed expire, and nothing else depends on it. Two processes that start at once both
-// use the first key stored.
+// tokens that it signed expire, and nothing else depends on it. Two processes that start at once
+// both use the first key stored.
 func (s *tokenSigner) load(ctx context.Context) error {
 	at := storage.SysKey(tokenKeyPath[:]...)
 	for {
-		page, err := s.store.List(ctx, storage.ListRequest{Prefix: storage.SysKey(tokenKeyPath[0]), Limit: 8})
+		page, err := s.store.List(ctx, storage.ListRequest{
+			Prefix: storage.SysKey(tokenKeyPath[0]), Limit: 8,
+		})
 		if err != nil {
 			return err
 		}
 		var rec storage.Record
-		if i := slices.IndexFunc(page.Records, func(r storage.Record) bool { return r.Key == at }); i >= 0 {
-			rec = page.Records[i]
+		for _, r := range page.Records {
+			if r.Key == at {
+				rec = r
+			}
 		}
 		if errors.Is(rec.Err, storage.ErrUnavailable) {
 			return rec.Err // it will be readable
@@ -87,7 +90,8 @@ func (s *tokenSigner) load(ctx context.Context) error {
 			return nil
 		}
 		if rec.Revision > 0 {
-			s.log.Info("the stored key of continue tokens is damaged and is replaced: lists that are under way start again", "key", at)
+			s.log.Info("the stored key of continue tokens is damaged and is replaced: "+
+				"lists that are under way start again", "key", at)
 		}
 		fresh := make([]byte, tokenKeyBytes)
 		if _, err := io.ReadFull(s.rand, fresh); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/kindwright/kindwright/storage/copy"
 )
 
-// mortal is the target of a program that is killed at its n-th change of the target, before or after
-// that has happened.
+// mortal is the target of a program that is killed at its n-th change of the target, before or
+// after that has happened.
 type mortal struct {
 	storage.Backend
 	left   *int
@@ -58,8 +58,9 @@ func (k keeping) Import(ctx context.Context, i storage.Import) error {
 	return k.change(func() error { return k.Backend.(storage.Importer).Import(ctx, i) })
 }
 
-// A move is killed at each change that it makes, also at those of its end, and the source goes on before
-// it is tried again. A target that a server would start on is whole and goes on above the source.
+// A move is killed at each change that it makes, also at those of its end, and the source goes on
+// before it is tried again. A target that a server would start on is whole and goes on above the
+// source.
 func TestOPS_MovesThatAreKilledAtEachStep(t *testing.T) {
 	for name, keeps := range map[string]bool{"keeping revisions": true, "giving new ones": false} {
 		for when, before := range map[string]bool{"before": true, "after": false} {

@@ -461,9 +461,9 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 	})
 }
 
-// What a plugin decrypts may be garbage of the right length or of a wrong one. It is not kept for a day:
-// the records can be read soon after the plugin answers well again, and until then they say so. A key
-// that has opened something stays, and is not doubted for the sake of one damaged record.
+// What a plugin decrypts may be garbage of the right length or of a wrong one. It is not kept for a
+// day: the records can be read soon after the plugin answers well again, and until then they say
+// so. A key that has opened something stays, and is not doubted for the sake of one damaged record.
 func TestENC_04_APluginAnswersGarbage(t *testing.T) {
 	for name, garble := range map[string]func([]byte) []byte{
 		"another key": func(plain []byte) []byte { return flip(plain) },

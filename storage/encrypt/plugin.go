@@ -264,8 +264,8 @@ func (p *Plugin) open(ctx context.Context, sealed, place []byte) (plain []byte, 
 	return plain, stale, err
 }
 
-// prove takes note of whether a key from the service has opened a value. One that has not is asked for
-// again soon, because the value may be right and the answer wrong.
+// prove takes note of whether a key from the service has opened a value. One that has not is asked
+// for again soon, because the value may be right and the answer wrong.
 func (p *Plugin) prove(e *envelope, key opened, err error) error {
 	id := sha256.Sum256(e.tail)
 	switch {
@@ -279,7 +279,8 @@ func (p *Plugin) prove(e *envelope, key opened, err error) error {
 	case key.trust.CompareAndSwap(untried, doubted):
 		p.opened.Put(id, key, failedTTL)
 	}
-	return fmt.Errorf("%w: the key that the KMS plugin %q decrypted has opened nothing so far: %w", storage.ErrUnavailable, p.name, err)
+	return fmt.Errorf("%w: the key that the KMS plugin %q decrypted has opened nothing so far: %w",
+		storage.ErrUnavailable, p.name, err)
 }
 
 // own returns the data of an envelope that has the seed of now, as most have. Nothing else in it needs
@@ -350,7 +351,8 @@ func (p *Plugin) ask(ctx context.Context, e *envelope) (key opened) {
 		err = failed
 	}
 	if err != nil {
-		key.err = fmt.Errorf("%w: Decrypt: %w: %w", storage.ErrUnavailable, errMalformed, err) // it may answer better soon
+		// It may answer better soon.
+		key.err = fmt.Errorf("%w: Decrypt: %w: %w", storage.ErrUnavailable, errMalformed, err)
 	}
 	return key
 }

@@ -184,11 +184,12 @@ func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.Ran
 	}
 }
 
-// relearn is learn for the answer to a request that compared the base of a timeline, and was refused.
+// relearn is learn for the answer to a request that compared the base of a timeline, and was
+// refused.
 func (db *DB) relearn(t *timeline, r *etcdserverpb.RangeResponse) error {
 	if len(r.Kvs) > 0 && r.Kvs[0].ModRevision < t.stored {
-		return db.fail(fmt.Errorf("%s was stored at etcd's revision %d before and at %d now, so etcd lost its past: %s",
-			db.keys.base(), t.stored, r.Kvs[0].ModRevision, restoredAdvice))
+		return db.fail(fmt.Errorf("%s was stored at etcd's revision %d before and at %d now, "+
+			"so etcd lost its past: %s", db.keys.base(), t.stored, r.Kvs[0].ModRevision, restoredAdvice))
 	}
 	return db.learn(r)
 }
@@ -212,8 +213,8 @@ func (db *DB) learn(r *etcdserverpb.RangeResponse) error {
 			continue
 		}
 		if passed {
-			return db.fail(fmt.Errorf("%s was stored at etcd's revision %d, at which there was something else before, so etcd lost its past: %s",
-				db.keys.base(), t.stored, restoredAdvice))
+			return db.fail(fmt.Errorf("%s was stored at etcd's revision %d, at which there was "+
+				"something else before, so etcd lost its past: %s", db.keys.base(), t.stored, restoredAdvice))
 		}
 		return nil
 	}

@@ -56,8 +56,9 @@ type watcher struct {
 
 func newFeed(db *DB, reached int64) *feed {
 	return &feed{
-		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), watchers: map[string]watchSet{},
-		floor: reached, reached: reached, cut: reached + 1,
+		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1),
+		watchers: map[string]watchSet{},
+		floor:    reached, reached: reached, cut: reached + 1,
 	}
 }
 

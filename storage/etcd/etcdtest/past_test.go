@@ -19,7 +19,10 @@ import (
 func behind(t *testing.T, s *stores, prefix string) (*etcd.DB, *etcdtest.Proxy) {
 	t.Helper()
 	p := etcdtest.NewProxy(t, s.cluster.Endpoints()[0][len("http://"):])
-	db, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"http://" + p.Address()}, Prefix: prefix, Timeout: 5 * time.Second})
+	config := etcd.Config{
+		Endpoints: []string{"http://" + p.Address()}, Prefix: prefix, Timeout: 5 * time.Second,
+	}
+	db, err := etcd.Open(t.Context(), config)
 	require.NoError(t, err)
 	return db, p
 }
@@ -27,8 +30,9 @@ func behind(t *testing.T, s *stores, prefix string) (*etcd.DB, *etcdtest.Proxy) 
 // restored opens a store of a member that starts, and accepts that it is an older copy.
 func restored(t *testing.T, s *stores, prefix string) *etcd.DB {
 	t.Helper()
+	config := etcd.Config{Endpoints: s.cluster.Endpoints(), Prefix: prefix, Restored: true}
 	for {
-		db, err := etcd.Open(t.Context(), etcd.Config{Endpoints: s.cluster.Endpoints(), Prefix: prefix, Restored: true})
+		db, err := etcd.Open(t.Context(), config)
 		if err == nil {
 			return db
 		}
@@ -42,7 +46,9 @@ func ends(t *testing.T, db *etcd.DB, f *follower) {
 	t.Helper()
 	for db.Healthy() == nil {
 		_, err := db.Revision(t.Context())
-		require.True(t, err == nil || errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrClosed), "%v", err)
+		if !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrClosed) {
+			require.NoError(t, err)
+		}
 		require.NoError(t, t.Context().Err())
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -52,11 +58,13 @@ func ends(t *testing.T, db *etcd.DB, f *follower) {
 	require.ErrorContains(t, f.err, "with Restored set")
 }
 
-// A server that is cut off while an older copy of etcd's data takes the place of the present one, and
-// comes back when the copy has gone beyond what the server knows, must not go on: it would mix two
-// histories. It is told by the base, which whoever accepts the copy writes anew.
+// A server that is cut off while an older copy of etcd's data takes the place of the present one,
+// and comes back when the copy has gone beyond what the server knows, must not go on: it would mix
+// two histories. It is told by the base, which whoever accepts the copy writes anew.
 func TestRestoredWhileAServerIsCutOff(t *testing.T) {
-	for name, fences := range map[string]bool{"the base was stored before": false, "the base was stored since": true} {
+	for name, fences := range map[string]bool{
+		"the base was stored before": false, "the base was stored since": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stores{cluster: etcdtest.Start(t, 1, etcdtest.Options{})}
 			first := s.fresh(t)
@@ -143,9 +151,14 @@ func TestTokensThatAreForgotten(t *testing.T) {
 	} {
 		require.NoError(t, step())
 	}
-	db, err := etcd.Open(t.Context(), etcd.Config{Endpoints: s.cluster.Endpoints(), User: "root", Password: "secret", Prefix: "/api"})
+	config := etcd.Config{
+		Endpoints: s.cluster.Endpoints(), User: "root", Password: "secret", Prefix: "/api",
+	}
+	db, err := etcd.Open(t.Context(), config)
 	require.NoError(t, err)
-	admin, err := clientv3.New(clientv3.Config{Endpoints: s.cluster.Endpoints(), Username: "root", Password: "secret"})
+	admin, err := clientv3.New(clientv3.Config{
+		Endpoints: s.cluster.Endpoints(), Username: "root", Password: "secret",
+	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, admin.Close()) }()
 	f := follow(t, db)
@@ -171,16 +184,21 @@ func TestTokensThatAreForgotten(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// Certificates are replaced while a server runs: connections that are made from then on show the new one.
+// Certificates are replaced while a server runs: connections that are made from then on show the
+// new one.
 func TestCertificatesAreReplaced(t *testing.T) {
 	ours := newAuthority(t)
 	server, serverKey := ours.issue(t, time.Now().Add(time.Hour))
-	cluster := etcdtest.Start(t, 1, etcdtest.Options{Cert: server, Key: serverKey, ClientCA: ours.file(t)})
+	options := etcdtest.Options{Cert: server, Key: serverKey, ClientCA: ours.file(t)}
+	cluster := etcdtest.Start(t, 1, options)
 	cert, key := ours.issue(t, time.Now().Add(time.Hour))
 	settings, err := etcd.TLSFiles(ours.file(t), cert, key)
 	require.NoError(t, err)
 	p := etcdtest.NewProxy(t, cluster.Endpoints()[0][len("https://"):])
-	db, err := etcd.Open(t.Context(), etcd.Config{Endpoints: []string{"https://" + p.Address()}, TLS: settings, Timeout: 2 * time.Second})
+	config := etcd.Config{
+		Endpoints: []string{"https://" + p.Address()}, TLS: settings, Timeout: 2 * time.Second,
+	}
+	db, err := etcd.Open(t.Context(), config)
 	require.NoError(t, err)
 	f := follow(t, db)
 	one := commit(t, db, storage.Put(widget("a"), nil, storage.Absent))
@@ -201,8 +219,8 @@ func TestCertificatesAreReplaced(t *testing.T) {
 	require.NoError(t, db.Close())
 }
 
-// If the history that would tell whether a commit happened has been compacted, nobody knows, and nobody
-// guesses: neither success nor a refusal.
+// If the history that would tell whether a commit happened has been compacted, nobody knows, and
+// nobody guesses: neither success nor a refusal.
 func TestALostAnswerWhoseHistoryIsGone(t *testing.T) {
 	s := &stores{cluster: etcdtest.Start(t, 1, etcdtest.Options{})}
 	other := s.fresh(t)
@@ -211,7 +229,8 @@ func TestALostAnswerWhoseHistoryIsGone(t *testing.T) {
 	p.Mute()
 	told := make(chan error, 1)
 	go func() {
-		_, err := db.Commit(context.Background(), []storage.Op{storage.Put(widget("a"), []byte("once"), storage.Absent)})
+		put := storage.Put(widget("a"), []byte("once"), storage.Absent)
+		_, err := db.Commit(context.Background(), []storage.Op{put})
 		told <- err
 	}()
 	var made storage.Batch
