@@ -99,6 +99,9 @@ cluster-soak: ## watches under everything that can go wrong, on etcd; EVENTS=100
 cluster-faults: ## three servers on three members of etcd, each fault ROUNDS=50 times; every answer, watch and informer is checked
 	go -C examples/cluster test -count=1 -timeout 4h -v . -run UnderServers -rounds=$(or $(ROUNDS),50)
 
+cluster-leaders: ## the leading processes of 20 teams of servers are killed, or stopped and waked up, 20 times each; LOSSES=
+	go -C examples/cluster test -count=1 -timeout 2h -v . -run LeadingProcesses -teams=20 -parallel=20 -losses=$(or $(LOSSES),20)
+
 histories: ## 500 concurrent histories a backend under faults, on handles of three processes each, checked for linearizability; N=
 	go test -count=1 -timeout 2h -v ./storage/memory ./storage/bbolt -run STORE_04_Trials -trials=$(or $(N),500)
 	go -C storage/etcd/etcdtest test -count=1 -timeout 4h -v . -run STORE_04_Trials -trials=$(or $(N),500)

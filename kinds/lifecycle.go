@@ -64,6 +64,9 @@ func (n *namespaces) terminate(ctx context.Context, o registry.Objects) {
 			}
 		}
 	})
+	if err := t.mendPhases(ctx); err != nil && ctx.Err() == nil {
+		e.Logger().Error(err, "failed to look at the phases of namespaces")
+	}
 	for ctx.Err() == nil {
 		if err := t.follow(ctx); err != nil && ctx.Err() == nil {
 			e.Logger().Error(err, "failed to watch namespaces; retrying")

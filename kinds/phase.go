@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -10,6 +11,7 @@ import (
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // phaseKey is the key of a namespace's phase, stored apart from its object. It changes only when
@@ -99,7 +101,8 @@ func (phaseGate) Loaded(ctx context.Context, e *engine.Engine, added []*engine.S
 // tombstonePage is how many tombstones are read at a time.
 const tombstonePage = 500
 
-// eachTombstone calls visit for each removed namespace that may have left objects.
+// eachTombstone calls visit for each removed namespace that may have left objects. The key says
+// which, so a damaged value neither hides a namespace nor names another one.
 func eachTombstone(ctx context.Context, store *storage.Store, visit func(namespace string, rev storage.Revision)) error {
 	request := storage.ListRequest{Prefix: storage.SysKey("namespace-gone"), Limit: tombstonePage}
 	for {
@@ -108,11 +111,77 @@ func eachTombstone(ctx context.Context, store *storage.Store, visit func(namespa
 			return err
 		}
 		for _, rec := range page.Records {
-			visit(string(rec.Value), rec.Revision)
+			visit(namespaceOf(rec.Key, "namespace-gone"), rec.Revision)
 			request.After = rec.Key
 		}
 		if !page.More {
 			return nil
 		}
 	}
+}
+
+// namespaceOf returns the namespace that a key of this file is about.
+func namespaceOf(key, of string) string {
+	// Names of namespaces have no slashes.
+	return strings.TrimSuffix(strings.TrimPrefix(key, storage.SysKey(of)), "/")
+}
+
+// mendPhases writes the phases anew that are missing or cannot be read, as the namespaces say.
+func (t *namespaceController) mendPhases(ctx context.Context) error {
+	known := map[string]storage.Record{}
+	request := storage.ListRequest{Prefix: storage.SysKey("namespace"), Limit: tombstonePage}
+	for more := true; more; {
+		page, err := t.engine.Store().List(ctx, request)
+		if err != nil {
+			return err
+		}
+		for _, rec := range page.Records {
+			known[namespaceOf(rec.Key, "namespace")] = rec
+			request.After = rec.Key
+		}
+		more = page.More
+	}
+	all := registry.Target{Resource: namespaceResource}
+	list, err := t.engine.List(ctx, all, registry.ListRequest{})
+	if err != nil {
+		return err
+	}
+	for entry, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		rec := known[entry.Facts().Name]
+		value := string(rec.Value)
+		whole := value == NamespaceActive || value == NamespaceTerminating
+		if rec.Err == nil && whole || errors.Is(rec.Err, storage.ErrUnavailable) {
+			continue
+		}
+		if err := t.mendPhase(ctx, entry, rec.Revision); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mendPhase writes the phase of a namespace, unless the namespace or the phase has changed.
+func (t *namespaceController) mendPhase(
+	ctx context.Context, ns *watch.Entry, at storage.Revision,
+) error {
+	phase := NamespaceActive
+	if ns.Deleting() {
+		phase = NamespaceTerminating
+	}
+	key := phaseKey(ns.Facts().Name)
+	_, err := t.engine.Store().Commit(ctx, []storage.Op{
+		storage.Check(ns.Key(), storage.Expect(ns.Revision())),
+		storage.Put(key, []byte(phase), storage.Expect(at)),
+	})
+	if _, changed := errors.AsType[*storage.ConflictError](err); changed {
+		return nil // whoever was faster has written it
+	}
+	if err == nil {
+		t.engine.Logger().Info("the stored phase of a namespace was damaged and has been written anew",
+			"key", key, "phase", phase)
+	}
+	return err
 }

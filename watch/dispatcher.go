@@ -32,6 +32,7 @@ type Dispatcher struct {
 	published atomic.Uint64
 	verified  atomic.Uint64 // the revision at which all kinds were last the same as in the store
 	waiters   waiters
+	own       ownMark
 	local     bool // the store answers without a round trip
 	newest    storage.Question[storage.Revision]
 

@@ -3,6 +3,8 @@ package watch_test
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -49,5 +51,30 @@ func TestAViewIsAskedWhileItIsReplaced(t *testing.T) {
 			require.NoError(t, err)
 			next.Swap()
 		}
+	})
+}
+
+// What a view was told of commits that the watch has not brought holds for the view that takes its
+// place.
+func TestAViewThatTakesThePlaceOfAnotherAwaitsTheSameCommits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld(t)
+		first, ahead := w.cache, w.cache.Revision()+1
+		next, err := w.dispatcher.Replace(t.Context(), config("widgets"))
+		require.NoError(t, err)
+		first.Stored(ahead)
+		next.Swap()
+		arrived := make(chan struct{})
+		go func() {
+			next.Cache().AwaitOwn(t.Context())
+			close(arrived)
+		}()
+		synctest.Wait()
+		select {
+		case <-arrived:
+			require.Fail(t, "it did not wait")
+		case <-time.After(500 * time.Millisecond):
+		}
+		<-arrived
 	})
 }

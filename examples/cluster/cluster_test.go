@@ -28,7 +28,12 @@ import (
 	"github.com/kindwright/kindwright/storage/etcd/etcdtest"
 )
 
-func TestMain(m *testing.M) { etcdtest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		serveInstead()
+	}
+	etcdtest.Main(m)
+}
 
 // printed collects what a program prints.
 type printed struct {

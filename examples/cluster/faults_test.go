@@ -119,11 +119,17 @@ func TestFaultsUnderServers(t *testing.T) {
 	f.check("all faults", *rounds)
 }
 
-// A full disk refuses writes and serves reads, until somebody makes room.
+// A full disk refuses writes and serves reads and deletions, until somebody makes room.
 func TestFullDiskUnderServers(t *testing.T) {
 	f := newFleet(t, etcdtest.Options{QuotaBytes: 16 << 20})
 	f.goesOn()
 	for round := range *rounds {
+		old := fmt.Sprint("old", round)
+		a, err := f.ask(round%3, "POST", gadgets, map[string]any{
+			"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": old},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 201, a.code, a.text)
 		large := string(make([]byte, 1<<20))
 		for i := 0; ; i++ {
 			if _, err := f.admin.Put(t.Context(), fmt.Sprint("/neighbour/", i), large); err != nil {
@@ -132,9 +138,12 @@ func TestFullDiskUnderServers(t *testing.T) {
 			}
 		}
 		name := fmt.Sprint("f", round)
-		a, err := f.ask(round%3, "POST", gadgets, map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}})
+		a, err = f.ask(round%3, "POST", gadgets, map[string]any{"apiVersion": "example.dev/v1", "kind": "Gadget", "metadata": map[string]any{"name": name}})
 		require.NoError(t, err)
 		require.Equal(t, 503, a.code, a.text)
+		a, err = f.ask(round%3, "DELETE", gadgets+"/"+old, nil)
+		require.NoError(t, err)
+		require.Equal(t, 200, a.code, "deletions go on: %s", a.text)
 		a, err = f.ask(round%3, "GET", gadgets+"/"+name, nil)
 		require.NoError(t, err)
 		require.Equal(t, 404, a.code, a.text)

@@ -112,6 +112,7 @@ type model struct {
 	maybe   map[string]map[int]bool // tried after that, without an answer that settles it
 	highest storage.Revision
 	acks    int
+	after   int          // how many acknowledgements of a process come before its end, at least
 	failed  map[int]bool // writers that were told of a failure
 	late    int          // acknowledgements to them after it
 }
@@ -120,10 +121,13 @@ func newModel() *model {
 	return &model{acked: map[string]int{}, maybe: map[string]map[int]bool{}}
 }
 
-// read takes the lines of one process. opened is called at the first one.
-func (m *model) read(from io.Reader, opened func()) error {
+// read takes the lines of one process. works is called at the first one, or after some
+// acknowledgements, and at the latest when there are no more lines.
+func (m *model) read(from io.Reader, works func()) error {
 	m.failed = map[int]bool{}
-	before := m.highest
+	before, awaited := m.highest, m.acks+m.after
+	works = sync.OnceFunc(works)
+	defer works()
 	lines := bufio.NewScanner(from)
 	for lines.Scan() {
 		var w, n int
@@ -133,7 +137,9 @@ func (m *model) read(from io.Reader, opened func()) error {
 		key := keyOf(w, n)
 		switch word {
 		case "open":
-			opened()
+			if m.after == 0 {
+				works()
+			}
 		case "try":
 			if m.maybe[key] == nil {
 				m.maybe[key] = map[int]bool{}
@@ -145,7 +151,9 @@ func (m *model) read(from io.Reader, opened func()) error {
 		case "unknown":
 			m.failed[w] = true
 		case "ack":
-			m.acks++
+			if m.acks++; m.acks == awaited {
+				works()
+			}
 			if m.failed[w] {
 				m.late++
 			}
@@ -197,8 +205,8 @@ func (m *model) verify(path string) (wrong []string) {
 	return wrong
 }
 
-// run starts a process of command that writes to path, calls end once it has opened the store, and reads
-// what it said until it has ended.
+// run starts a process of command that writes to path, calls end once it has opened the store and
+// m.after writes were acknowledged, and reads what it said until it has ended.
 func (m *model) run(t *testing.T, command []string, path string, end func(*os.Process)) {
 	t.Helper()
 	cmd := exec.Command(command[0], command[1:]...)

@@ -171,7 +171,9 @@ func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 		Store: store, Logger: e.cfg.Logger.WithName("forms"), Settled: e.settled,
 		Beat: leadership.Beat, Patience: 3 * leadership.Patience,
 	})
-	e.tokens = &tokenSigner{store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain}
+	e.tokens = &tokenSigner{
+		store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain, log: e.cfg.Logger,
+	}
 	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()
 	}

@@ -383,6 +383,7 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 	if err != nil {
 		return 0, err
 	}
+	s.Cache.Stored(rev)
 	// What the server itself goes by, such as a role, is in force when the write is answered.
 	s.Cache.AwaitObservers(ctx, rev)
 	return rev, nil

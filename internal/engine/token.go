@@ -11,6 +11,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/go-logr/logr"
+
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage"
@@ -48,6 +50,7 @@ type tokenSigner struct {
 	store  *storage.Store
 	rand   io.Reader
 	domain string
+	log    logr.Logger
 
 	id  string
 	key []byte
@@ -60,33 +63,46 @@ const (
 
 var tokenKeyPath = [...]string{"token-key", "current"}
 
-// load reads the key, or creates one in a store that has none. Two processes that start at once
+// load reads the key, or creates one in a store that has none. One that is damaged is replaced: the
+// tokens that it signed expire, and nothing else depends on it. Two processes that start at once
 // both use the first key stored.
 func (s *tokenSigner) load(ctx context.Context) error {
 	at := storage.SysKey(tokenKeyPath[:]...)
-	rec, err := s.store.Get(ctx, at)
-	if errors.Is(err, storage.ErrNotFound) {
+	for {
+		page, err := s.store.List(ctx, storage.ListRequest{
+			Prefix: storage.SysKey(tokenKeyPath[0]), Limit: 8,
+		})
+		if err != nil {
+			return err
+		}
+		var rec storage.Record
+		for _, r := range page.Records {
+			if r.Key == at {
+				rec = r
+			}
+		}
+		if errors.Is(rec.Err, storage.ErrUnavailable) {
+			return rec.Err // it will be readable
+		}
+		if rec.Err == nil && len(rec.Value) == tokenKeyBytes {
+			sum := sha256.Sum256(rec.Value)
+			s.key, s.id = rec.Value, hex.EncodeToString(sum[:4])
+			return nil
+		}
+		if rec.Revision > 0 {
+			s.log.Info("the stored key of continue tokens is damaged and is replaced: "+
+				"lists that are under way start again", "key", at)
+		}
 		fresh := make([]byte, tokenKeyBytes)
 		if _, err := io.ReadFull(s.rand, fresh); err != nil {
 			return err
 		}
 		var lost *storage.ConflictError
-		if _, err := s.store.Commit(ctx, []storage.Op{storage.Put(at, fresh, storage.Absent)}); err != nil && !errors.As(err, &lost) {
+		_, err = s.store.Commit(ctx, []storage.Op{storage.Put(at, fresh, storage.Expect(rec.Revision))})
+		if err != nil && !errors.As(err, &lost) {
 			return err
 		}
-		rec, err = s.store.Get(ctx, at)
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
 	}
-	if len(rec.Value) != tokenKeyBytes {
-		return fmt.Errorf("the stored key at %s has %d bytes, %d are needed", at, len(rec.Value), tokenKeyBytes)
-	}
-	sum := sha256.Sum256(rec.Value)
-	s.key, s.id = rec.Value, hex.EncodeToString(sum[:4])
-	return nil
 }
 
 func (s *tokenSigner) mac(scope chunkScope, t continueToken) string {

@@ -93,6 +93,7 @@ func (at *Resolved) deleteUnreadable(ctx context.Context, o registry.DeleteOptio
 		if err != nil {
 			return nil, e.writeError(s.Kind, err)
 		}
+		s.Cache.Stored(rev)
 		s.Cache.AwaitObservers(ctx, rev) // those that need every object may go on
 		user, _ := authn.UserFrom(ctx)
 		e.cfg.Logger.Info("an object that cannot be read was deleted on demand", "resource", s.Kind.GroupResource().String(), "key", key, "user", user.Name)

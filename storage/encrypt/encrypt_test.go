@@ -322,6 +322,7 @@ func TestENC_06_RotationUnderLoad(t *testing.T) {
 // vault is a key management service in the process.
 type vault struct {
 	mu      sync.Mutex
+	garble  func(plain []byte) []byte // what Decrypt answers instead
 	key     string
 	version string
 	down    error
@@ -366,6 +367,11 @@ func (v *vault) Encrypt(_ context.Context, _ string, plain []byte) (encrypt.Data
 
 func (v *vault) Decrypt(_ context.Context, _ string, key encrypt.DataKey) ([]byte, error) {
 	_, err := v.ask("Decrypt")
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.garble != nil {
+		return v.garble(flip(key.Ciphertext)), err
+	}
 	return flip(key.Ciphertext), err
 }
 
@@ -453,6 +459,64 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, e.CheckPlugins(t.Context()), "version was v2 and is v2beta1")
 	})
+}
+
+// What a plugin decrypts may be garbage of the right length or of a wrong one. It is not kept for a
+// day: the records can be read soon after the plugin answers well again, and until then they say
+// so. A key that has opened something stays, and is not doubted for the sake of one damaged record.
+func TestENC_04_APluginAnswersGarbage(t *testing.T) {
+	for name, garble := range map[string]func([]byte) []byte{
+		"another key": func(plain []byte) []byte { return flip(plain) },
+		"too short":   func(plain []byte) []byte { return plain[:5] },
+		"nothing":     func([]byte) []byte { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := &vault{key: "1"}
+				first := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+				defer first.Close()
+				db := memory.New()
+				e := open(t, db, rule("secrets", encrypt.KMS(first)))
+				for _, n := range []string{"a", "b", "c"} {
+					put(t, e, secretKey(n), "value")
+				}
+				service.set(func(v *vault) { v.garble = garble })
+				second := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+				defer second.Close()
+				late := open(t, db, rule("secrets", encrypt.KMS(second)))
+				for range 30 { // however often it is asked
+					for _, n := range []string{"a", "b", "c"} {
+						_, err := late.Get(t.Context(), secretKey(n))
+						require.ErrorIs(t, err, storage.ErrUnreadable)
+						require.ErrorIs(t, err, storage.ErrUnavailable, "it will be read again")
+					}
+					time.Sleep(300 * time.Millisecond)
+				}
+				require.LessOrEqual(t, service.count("Decrypt"), 11, "about once a second")
+				service.set(func(v *vault) { v.garble = nil })
+				time.Sleep(2 * time.Second)
+				asked := service.count("Decrypt")
+
+				// The first one that it meets is damaged.
+				r, err := db.Get(t.Context(), secretKey("a"))
+				require.NoError(t, err)
+				damaged := bytes.Clone(r.Value)
+				damaged[len("k8s:enc:kms:v2:kms:")+20] ^= 1
+				_, err = db.Commit(t.Context(), []storage.Op{storage.Put(secretKey("a"), damaged, storage.Any)})
+				require.NoError(t, err)
+				_, err = late.Get(t.Context(), secretKey("a"))
+				require.ErrorIs(t, err, storage.ErrUnreadable)
+				require.Equal(t, "value", get(t, late, secretKey("b")))
+				require.Equal(t, "value", get(t, late, secretKey("c")))
+				_, err = late.Get(t.Context(), secretKey("a"))
+				require.ErrorIs(t, err, storage.ErrUnreadable)
+				require.NotErrorIs(t, err, storage.ErrUnavailable, "its key has opened others")
+				time.Sleep(time.Hour)
+				require.Equal(t, "value", get(t, late, secretKey("b")))
+				require.Equal(t, asked+1, service.count("Decrypt"), "the key is known")
+			})
+		})
+	}
 }
 
 // Envelopes that nobody wrote are errors, and nothing worse.

@@ -71,6 +71,27 @@ type opened struct {
 	seed *seed
 	key  *gcm // if there is no seed
 	err  error
+
+	trust *atomic.Int32 // what is known of a key that the service has decrypted, one of those below
+}
+
+// What is known of a key: before it has opened a value it may be anything that the service made up.
+const (
+	untried int32 = iota
+	doubted       // it has not opened the first value
+	proven
+)
+
+// errMalformed means that the service did answer, with what is no key.
+var errMalformed = errors.New("the answer is no key")
+
+// open opens a value.
+func (o *opened) open(ctx context.Context, data, place []byte) (plain []byte, err error) {
+	if o.seed != nil {
+		return o.seed.open(ctx, data, place)
+	}
+	plain, _, err = o.key.open(ctx, data, place)
+	return plain, err
 }
 
 // OpenPlugin asks a service for the first time and begins to follow it. A service that does not answer
@@ -234,15 +255,32 @@ func (p *Plugin) open(ctx context.Context, sealed, place []byte) (plain []byte, 
 	} else {
 		key = p.dataKey(ctx, &e)
 	}
-	switch {
-	case key.err != nil:
+	if key.err != nil {
 		return nil, false, key.err
-	case key.seed != nil:
-		plain, err = key.seed.open(ctx, e.data, place)
-	default:
-		plain, _, err = key.key.open(ctx, e.data, place)
+	}
+	if plain, err = key.open(ctx, e.data, place); key.trust != nil && ctx.Err() == nil {
+		err = p.prove(&e, key, err)
 	}
 	return plain, stale, err
+}
+
+// prove takes note of whether a key from the service has opened a value. One that has not is asked
+// for again soon, because the value may be right and the answer wrong.
+func (p *Plugin) prove(e *envelope, key opened, err error) error {
+	id := sha256.Sum256(e.tail)
+	switch {
+	case err == nil:
+		if key.trust.Swap(proven) == doubted {
+			p.opened.Put(id, key, openedTTL)
+		}
+		return nil
+	case key.trust.Load() == proven:
+		return err
+	case key.trust.CompareAndSwap(untried, doubted):
+		p.opened.Put(id, key, failedTTL)
+	}
+	return fmt.Errorf("%w: the key that the KMS plugin %q decrypted has opened nothing so far: %w",
+		storage.ErrUnavailable, p.name, err)
 }
 
 // own returns the data of an envelope that has the seed of now, as most have. Nothing else in it needs
@@ -282,6 +320,7 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 	key := p.ask(ctx, e)
 	switch {
 	case key.err == nil:
+		key.trust = &atomic.Int32{}
 		p.opened.Put(id, key, openedTTL)
 	case ctx.Err() != nil: // another caller has more time
 	case answered(key.err):
@@ -295,7 +334,7 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 // answered reports whether a failure is about one key, and not about the service.
 func answered(err error) bool {
 	_, ok := errors.AsType[*unary.StatusError](err)
-	return ok || !errors.Is(err, storage.ErrUnavailable)
+	return ok || errors.Is(err, errMalformed)
 }
 
 func (p *Plugin) ask(ctx context.Context, e *envelope) (key opened) {
@@ -312,7 +351,8 @@ func (p *Plugin) ask(ctx context.Context, e *envelope) (key opened) {
 		err = failed
 	}
 	if err != nil {
-		key.err = fmt.Errorf("Decrypt: %w", err)
+		// It may answer better soon.
+		key.err = fmt.Errorf("%w: Decrypt: %w: %w", storage.ErrUnavailable, errMalformed, err)
 	}
 	return key
 }

@@ -34,7 +34,7 @@ func (db *DB) Advance(ctx context.Context, to storage.Revision) error {
 		switch {
 		case err == nil && resp.Succeeded: // the next read learns it
 		case err == nil:
-			err = db.learn(resp.Responses[0].GetResponseRange())
+			err = db.relearn(t, resp.Responses[0].GetResponseRange())
 		case transient(err): // a repetition finds out whether it has happened
 			if db.pause(ctx, p, err) {
 				continue

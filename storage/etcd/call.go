@@ -172,7 +172,7 @@ func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.Ran
 			}
 			return ranges, resp.Header.Revision, t, nil
 		case err == nil:
-			err = db.learn(resp.Responses[0].GetResponseRange())
+			err = db.relearn(t, resp.Responses[0].GetResponseRange())
 		case transient(err):
 			if db.pause(ctx, p, err) {
 				continue
@@ -182,6 +182,16 @@ func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.Ran
 			return nil, 0, nil, db.translate(ctx, err)
 		}
 	}
+}
+
+// relearn is learn for the answer to a request that compared the base of a timeline, and was
+// refused.
+func (db *DB) relearn(t *timeline, r *etcdserverpb.RangeResponse) error {
+	if len(r.Kvs) > 0 && r.Kvs[0].ModRevision < t.stored {
+		return db.fail(fmt.Errorf("%s was stored at etcd's revision %d before and at %d now, "+
+			"so etcd lost its past: %s", db.keys.base(), t.stored, r.Kvs[0].ModRevision, restoredAdvice))
+	}
+	return db.learn(r)
 }
 
 // learn takes over the timeline that etcd has.
@@ -195,9 +205,18 @@ func (db *DB) learn(r *etcdserverpb.RangeResponse) error {
 	}
 	for {
 		old := db.timeline.Load()
-		if old.stored >= t.stored || db.timeline.CompareAndSwap(old, t) {
+		if old.stored >= t.stored {
 			return nil
 		}
+		passed := db.feed.passed(t.stored) // it learns before it passes
+		if !db.timeline.CompareAndSwap(old, t) {
+			continue
+		}
+		if passed {
+			return db.fail(fmt.Errorf("%s was stored at etcd's revision %d, at which there was "+
+				"something else before, so etcd lost its past: %s", db.keys.base(), t.stored, restoredAdvice))
+		}
+		return nil
 	}
 }
 

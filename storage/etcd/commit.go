@@ -222,7 +222,7 @@ func (c *commit) refused(ctx context.Context, t *timeline, resp *clientv3.TxnRes
 	found := resp.Responses
 	base := found[0].GetResponseRange()
 	if len(base.Kvs) == 0 || base.Kvs[0].ModRevision != t.stored {
-		if err := c.db.learn(base); err != nil {
+		if err := c.db.relearn(t, base); err != nil {
 			return 0, err
 		}
 		return 0, errAgain

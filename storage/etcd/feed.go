@@ -34,6 +34,7 @@ type feed struct {
 	bytes    int            // of the log
 	floor    int64
 	reached  int64               // etcd has reported everything up to here
+	cut      int64               // but for what was compacted before it did; that lies below here
 	want     int64               // somebody waits until reached is as high
 	debt     int64               // the lowest progress that a watcher is owed; 0 if there is none
 	watchers map[string]watchSet // by prefix
@@ -54,7 +55,11 @@ type watcher struct {
 }
 
 func newFeed(db *DB, reached int64) *feed {
-	return &feed{db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), floor: reached, reached: reached, watchers: map[string]watchSet{}}
+	return &feed{
+		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1),
+		watchers: map[string]watchSet{},
+		floor:    reached, reached: reached, cut: reached + 1,
+	}
 }
 
 // errStreamEnded is the end of a stream for which its server gave no reason.
@@ -97,6 +102,13 @@ func (f *feed) position() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.reached
+}
+
+// passed reports whether etcd has reported what happened at a revision.
+func (f *feed) passed(mod int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.cut <= mod && mod <= f.reached
 }
 
 const (
@@ -184,7 +196,7 @@ func (f *feed) restart(at int64) {
 			f.unpark(w, f.reached)
 		}
 	}
-	f.log, f.bytes, f.floor = nil, 0, at
+	f.log, f.bytes, f.floor, f.cut = nil, 0, at, at
 	f.advance(at - 1)
 }
 

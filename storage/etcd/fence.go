@@ -26,7 +26,7 @@ func (db *DB) fence(ctx context.Context, stored int64) error {
 		resp, _, err := db.txn(ctx, p.limit, op)
 		switch {
 		case err == nil:
-			err = db.learn(resp.Responses[len(resp.Responses)-1].GetResponseRange())
+			err = db.relearn(t, resp.Responses[len(resp.Responses)-1].GetResponseRange())
 		case transient(err): // a repetition finds out whether it has happened
 			if db.pause(ctx, p, err) {
 				continue

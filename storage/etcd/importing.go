@@ -67,7 +67,7 @@ func (db *DB) bring(ctx context.Context, ops []clientv3.Op) error {
 			db.mark.CompareAndSwap(mark, nil)
 			return nil
 		case err == nil:
-			err = db.learn(resp.Responses[0].GetResponseRange())
+			err = db.relearn(t, resp.Responses[0].GetResponseRange())
 		case transient(err):
 			if db.pause(ctx, p, err) {
 				continue
@@ -101,7 +101,7 @@ func (db *DB) beginAnew(ctx context.Context, above storage.Revision) error {
 		switch {
 		case err == nil && resp.Succeeded: // the next round learns it
 		case err == nil:
-			err = db.learn(resp.Responses[0].GetResponseRange())
+			err = db.relearn(t, resp.Responses[0].GetResponseRange())
 		case transient(err):
 			if db.pause(ctx, p, err) {
 				continue

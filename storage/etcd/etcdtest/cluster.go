@@ -188,12 +188,16 @@ func (m *Member) Save(t testing.TB) (file string) {
 
 // Restore replaces the data of a killed member, which is the only one of its cluster, by a snapshot, as
 // etcdutl does. The member has the same name and addresses as before.
-func (m *Member) Restore(t testing.TB, file string) {
+func (m *Member) Restore(t testing.TB, file string) { m.RestoreAbove(t, file, 0) }
+
+// RestoreAbove is Restore with --bump-revision and --mark-compacted, unless bump is 0.
+func (m *Member) RestoreAbove(t testing.TB, file string, bump uint64) {
 	t.Helper()
 	require.NoError(t, os.RemoveAll(m.settings.Dir))
 	require.NoError(t, restore.NewV3(zap.NewNop()).Restore(restore.RestoreConfig{
 		SnapshotPath: file, Name: m.settings.Name, OutputDataDir: m.settings.Dir, PeerURLs: []string{m.settings.AdvertisePeer},
 		InitialCluster: m.settings.Initial, InitialClusterToken: embed.NewConfig().InitialClusterToken,
+		RevisionBump: bump, MarkCompacted: bump > 0,
 	}))
 }
 
