@@ -195,6 +195,21 @@ func TestACodeThatHTTPDoesNotHaveIsABadAnswer(t *testing.T) {
 	}
 }
 
+// A service that passes its check and then leads back to this server has each request sent on until no
+// more may be in flight, or, if it is a watch, without end.
+func TestARequestDoesNotGoRoundInACircle(t *testing.T) {
+	var front http.Handler
+	w, l := lying(t, func(w http.ResponseWriter, r *http.Request) { front.ServeHTTP(w, r) })
+	front = w.front
+	for _, path := range []string{boats, boats + "?watch=1", boats + "/a/exec"} {
+		before := len(l.seen)
+		code, said := w.do("GET", path, "")
+		require.Equal(t, 508, code, path)
+		require.Contains(t, said, "the APIService v1.boats.example.dev leads back to this server")
+		require.Len(t, l.seen, before+1, path)
+	}
+}
+
 // What a client announces to send after its body is not announced to a back end, which could believe
 // that the names of users come there.
 func TestA1_FieldsAfterTheBodyAreNotAnnounced(t *testing.T) {

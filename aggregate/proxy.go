@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,12 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		negotiate.WriteError(w, r, b.unavailable(v.reason).WithRetryAfter(retrySeconds))
 		return
 	}
+	if b.circles(r) {
+		b.hurry()
+		negotiate.WriteError(w, r, b.unavailable("").WithCode(http.StatusLoopDetected).WithMessage(
+			"the APIService "+b.service.Name+" leads back to this server"))
+		return
+	}
 	u, ok := authn.UserFrom(r.Context())
 	if !ok {
 		negotiate.WriteError(w, r, status.Internal(errors.New("a request without a user was about to be sent on")))
@@ -74,6 +81,14 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(x.Ended)
 	}
 	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{context: r.Context(), exchange: x, identity: identity}}))
+}
+
+// circles reports whether this server, or another with its client certificate, has sent a request on
+// already. To send it on again would be the same once more, until all requests in flight are this one.
+func (b *backend) circles(r *http.Request) bool {
+	own := b.connections.Load().certificate
+	return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && own != nil && len(own.Certificate) > 0 &&
+		bytes.Equal(r.TLS.PeerCertificates[0].Raw, own.Certificate[0])
 }
 
 // passage is what is known about a request on its way.
