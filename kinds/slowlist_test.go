@@ -29,13 +29,15 @@ func (u *unread) Write([]byte) (int, error) {
 	return 0, u.ctx.Err()
 }
 
-// TestLIM_15_W8_ProtobufListsOfLongObjectsThatNobodyReads asks for the same list many times at once, and
-// reads none. Each answer used to keep the room in which an object is encoded, as JSON and as protobuf.
+// TestLIM_15_W8_ProtobufListsOfLongObjectsThatNobodyReads asks for the same list many times at
+// once, and reads none. Each answer used to keep the room in which an object is encoded, as JSON
+// and as protobuf.
 func TestLIM_15_W8_ProtobufListsOfLongObjectsThatNobodyReads(t *testing.T) {
 	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.ConfigMaps()))
 	const objects, clients, length = 8, 64, 900_000
 	for i := range objects {
-		h.must(201, "POST", configMapsPath, configMap(fmt.Sprintf("c%d", i), fmt.Sprintf(`"a":%q`, strings.Repeat("x", length))))
+		data := fmt.Sprintf(`"a":%q`, strings.Repeat("x", length))
+		h.must(201, "POST", configMapsPath, configMap(fmt.Sprintf("c%d", i), data))
 	}
 	before := heap()
 	start := make(chan struct{})
@@ -59,7 +61,8 @@ func TestLIM_15_W8_ProtobufListsOfLongObjectsThatNobodyReads(t *testing.T) {
 	cancel()
 	ended.Wait()
 	t.Logf("%d KiB each", each>>10)
-	first := int64(runtime.GOMAXPROCS(0)*length) / clients // those who encode at first, before the result is kept
+	// Those who encode at first do so before a result is kept.
+	first := int64(runtime.GOMAXPROCS(0)*length) / clients
 	require.Less(t, each, 250<<10+first, "the room of one encoding is some megabytes")
 }
 
