@@ -150,6 +150,86 @@ func TestWhatABackEndMayNotSayIsDropped(t *testing.T) {
 	}
 }
 
+// A page of a back end has the origin of this server. Its scripts would act with the certificate of
+// whoever looks at it, and a demand for a password would be in the name of this server.
+func TestS3_H10_APageOfABackEndHasNoOrigin(t *testing.T) {
+	const page = `<script>fetch("/api/v1/secrets")</script>`
+	dropped := []string{
+		"Accept-CH", "Authentication-Info", "Expect-CT", "Origin-Agent-Cluster", "Proxy-Authenticate", "Public-Key-Pins", "Speculation-Rules",
+		"WWW-Authenticate", "X-Kubernetes-PF-FlowSchema-UID",
+	}
+	w, _ := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range dropped {
+			w.Header().Set(name, "x")
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.Header()["Content-Security-Policy"] = []string{"script-src 'unsafe-inline'", "sandbox allow-scripts allow-same-origin"}
+		_, _ = io.WriteString(w, page)
+	})
+	res := w.send("GET", boats, "")
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, page, string(body))
+	require.Equal(t, []string{"sandbox; default-src 'none'; frame-ancestors 'none'"}, res.Header["Content-Security-Policy"])
+	for _, name := range dropped {
+		require.Empty(t, res.Header.Values(name), name)
+	}
+}
+
+// net/http panics for a code of less than three digits, so such an answer must not reach it.
+func TestACodeThatHTTPDoesNotHaveIsABadAnswer(t *testing.T) {
+	code := ""
+	w, _ := lying(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, out, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		_, _ = fmt.Fprintf(out, "HTTP/1.1 %s X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", code)
+		_ = out.Flush()
+		_ = conn.Close()
+	})
+	for _, code = range []string{"000", "007", "099", "600", "999"} {
+		got, said := w.do("GET", boats, "", "Connection", "Upgrade", "Upgrade", "other") // over HTTP/1.1
+		require.Equal(t, 502, got, code)
+		require.Contains(t, said, "a code that HTTP does not have", code)
+	}
+}
+
+// A service that passes its check and then leads back to this server has each request sent on until no
+// more may be in flight, or, if it is a watch, without end.
+func TestARequestDoesNotGoRoundInACircle(t *testing.T) {
+	var front http.Handler
+	w, l := lying(t, func(w http.ResponseWriter, r *http.Request) { front.ServeHTTP(w, r) })
+	front = w.front
+	for _, path := range []string{boats, boats + "?watch=1", boats + "/a/exec"} {
+		before := len(l.seen)
+		code, said := w.do("GET", path, "")
+		require.Equal(t, 508, code, path)
+		require.Contains(t, said, "the APIService v1.boats.example.dev leads back to this server")
+		require.Len(t, l.seen, before+1, path)
+	}
+}
+
+// What a client announces to send after its body is not announced to a back end, which could believe
+// that the names of users come there.
+func TestA1_FieldsAfterTheBodyAreNotAnnounced(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "{}")
+	})
+	r, err := http.NewRequest(http.MethodPost, w.http.URL+boats, strings.NewReader(`{}`))
+	require.NoError(t, err)
+	r.ContentLength = -1
+	r.Header.Set("X-User", "alice")
+	r.Header.Set("Content-Type", "application/json")
+	r.Trailer = http.Header{"X-Remote-User": {"root"}, "X-Remote-Group": {"system:masters"}}
+	res, err := w.http.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 200, res.StatusCode)
+	require.Empty(t, l.last().Trailer)
+}
+
 // Interim answers and trailers are not a way around what is dropped, and take nothing of the server's
 // own away.
 func TestWhatABackEndSaysBeforeAndAfterItsAnswerIsDropped(t *testing.T) {

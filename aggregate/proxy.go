@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,6 +60,12 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		negotiate.WriteError(w, r, b.unavailable(v.reason).WithRetryAfter(retrySeconds))
 		return
 	}
+	if b.circles(r) {
+		b.hurry()
+		negotiate.WriteError(w, r, b.unavailable("").WithCode(http.StatusLoopDetected).WithMessage(
+			"the APIService "+b.service.Name+" leads back to this server"))
+		return
+	}
 	u, ok := authn.UserFrom(r.Context())
 	if !ok {
 		negotiate.WriteError(w, r, status.Internal(errors.New("a request without a user was about to be sent on")))
@@ -74,6 +81,14 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(x.Ended)
 	}
 	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{context: r.Context(), exchange: x, identity: identity}}))
+}
+
+// circles reports whether this server, or another with its client certificate, has sent a request on
+// already. To send it on again would be the same once more, until all requests in flight are this one.
+func (b *backend) circles(r *http.Request) bool {
+	own := b.connections.Load().certificate
+	return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && own != nil && len(own.Certificate) > 0 &&
+		bytes.Equal(r.TLS.PeerCertificates[0].Raw, own.Certificate[0])
 }
 
 // passage is what is known about a request on its way.
@@ -117,26 +132,48 @@ func (b *backend) rewrite(p *httputil.ProxyRequest) {
 	u.Scheme, u.Host = "https", b.host()
 	u.Path, u.RawPath = on.exchange.Info.Load().Path, "" // what was authorized, without the prefix of this server
 	p.Out.Host = u.Host
+	p.Out.Trailer = nil // announced names of fields after the body, which this server does not pass on
 }
+
+// notTheirs are fields of answers that end at this server: it has set its own, or they tell a browser
+// something about the origin, which is this server and not the back end.
+var notTheirs = [...]string{
+	"Audit-Id", "Cache-Control", "X-Content-Type-Options", "X-Kubernetes-Pf-Flowschema-Uid", "X-Kubernetes-Pf-Prioritylevel-Uid",
+	"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data",
+	"Service-Worker-Allowed", "Refresh", "Nel", "Report-To", "Reporting-Endpoints",
+	"Accept-Ch", "Expect-Ct", "Origin-Agent-Cluster", "Public-Key-Pins", "Speculation-Rules",
+	"Www-Authenticate", "Proxy-Authenticate", "Authentication-Info", // a browser would ask for a password of ours
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
+	"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
+}
+
+// isolated lets a browser show a page of a back end as one of no origin. Its scripts do not run: they
+// would act at this server with the client certificate of whoever looks at the page.
+const isolated = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // inspect judges an answer before its first byte is sent.
 func (b *backend) inspect(res *http.Response) error {
-	if res.StatusCode/100 == 3 && res.StatusCode != http.StatusNotModified {
+	switch code := res.StatusCode; {
+	case code == http.StatusSwitchingProtocols || code == http.StatusNotModified:
+	case code/100 == 3:
 		return errRedirect
+	case code < http.StatusOK || code > maxCode:
+		return errCode
 	}
-	for _, name := range [...]string{
-		"Audit-Id", "Cache-Control", "X-Content-Type-Options", // this server has set its own
-		"Set-Cookie", "Strict-Transport-Security", "Alt-Svc", "Clear-Site-Data", // about this server, which the back end is not
-		"Service-Worker-Allowed", "Refresh", "Nel", "Report-To", "Reporting-Endpoints",
-		"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Allow-Headers",
-		"Access-Control-Allow-Methods", "Access-Control-Expose-Headers", "Access-Control-Max-Age",
-	} {
+	for _, name := range notTheirs {
 		delete(res.Header, name)
 	}
+	res.Header["Content-Security-Policy"] = []string{isolated}
 	return nil
 }
 
-var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")
+// maxCode is the largest code that HTTP has.
+const maxCode = 599
+
+var (
+	errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")
+	errCode     = errors.New("the backend answered with a code that HTTP does not have")
+)
 
 // fail answers a request that got no answer. The log has the reason.
 func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
@@ -153,8 +190,8 @@ func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case errors.Is(err, errRedirect):
-		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(errRedirect.Error())
+	case errors.Is(err, errRedirect) || errors.Is(err, errCode):
+		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(err.Error())
 	case unsent:
 		b.hurry()
 		return b.unavailable("").WithRetryAfter(retrySeconds)

@@ -401,6 +401,43 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	require.Contains(t, text, `apiserver_admission_webhook_request_total{name="a.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1`)
 }
 
+// TestX13_WhatAWebhookSaysIsBounded has a webhook that says megabytes, which would be in the answer and in
+// the record of each request.
+func TestX13_WhatAWebhookSaysIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	notes := map[string]any{"a": long}
+	for i := range 1000 {
+		notes[fmt.Sprintf("n%d", i)] = "1"
+	}
+	causes := make([]any, 500)
+	for i := range causes {
+		causes[i] = map[string]any{"reason": long[:300], "message": long[:2000], "field": long[:300]}
+	}
+	for name, result := range map[string]map[string]any{
+		"message": {"code": 403, "message": long},
+		"reason":  {"code": 403, "reason": long},
+		"causes":  {"code": 403, "message": "no", "details": map[string]any{"name": long, "kind": long, "causes": causes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink := &kept{}
+			h := serveWebhooks(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, sink))
+			hook := newHook(t, admits(map[string]any{"allowed": false, "status": result, "auditAnnotations": notes}))
+			h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, newRequest(t.Context(), "POST", configMapsPath, configMap("one", `"a":"1"`)))
+			require.Equal(t, 403, w.Code)
+			require.Contains(t, w.Body.String(), `admission webhook \"a.example.com\" denied the request`)
+			require.Less(t, w.Body.Len(), 200<<10)
+			record := sink.last()
+			require.LessOrEqual(t, len(record.Annotations), 70)
+			require.Len(t, record.Annotations["a.example.com/a"], 10<<10+len("…"))
+			text, err := json.Marshal(record)
+			require.NoError(t, err)
+			require.Less(t, len(text), 256<<10)
+		})
+	}
+}
+
 // TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks has a webhook of each kind that takes its time.
 func TestAUD_32_TheRecordOfASlowWriteTellsOfItsWebhooks(t *testing.T) {
 	sink := &kept{}

@@ -190,7 +190,7 @@ func (w *walk) call(h asked, about *told) (*verdict, error) {
 	if err != nil {
 		return nil, &failure{fmt.Errorf("received invalid webhook response: %w", err)}
 	}
-	for key, value := range out.annotations {
+	for key, value := range out.noted {
 		_ = w.r.Annotate(w.ctx, h.Name+"/"+key, value) // what is no key is left out
 	}
 	for _, text := range out.warnings {

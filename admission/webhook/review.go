@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -22,6 +23,16 @@ const maxAnswer = 8 << 20
 
 // maxSaid bounds the texts of a webhook that errors repeat, in bytes.
 const maxSaid = 256
+
+// What of an answer is repeated to clients and in audit records. An answer may have megabytes, and each
+// request would leave them there.
+const (
+	maxMessage     = 16 << 10 // bytes of the message of a refusal
+	maxCauses      = 100      // of a refusal
+	maxCause       = 1 << 10  // bytes of the message of one
+	maxAnnotations = 64       // of one answer
+	maxAnnotation  = 10 << 10 // bytes of a value, as in policies
+)
 
 const jsonPatch = "JSONPatch"
 
@@ -186,11 +197,39 @@ func (v *verdict) refusal(name string) meta.Status {
 	said := fmt.Sprintf("admission webhook %q denied the request", name)
 	switch {
 	case out.Message != "":
-		out.Message = said + ": " + out.Message
+		out.Message = said + ": " + clip.Text(out.Message, maxMessage)
 	case out.Reason != "":
-		out.Message = said + ": " + string(out.Reason)
+		out.Message = said + ": " + clip.Text(string(out.Reason), maxMessage)
 	default:
 		out.Message = said + " without explanation"
 	}
+	out.Reason = meta.Reason(clip.Text(string(out.Reason), maxSaid))
+	if out.Details != nil {
+		out.Details = bounded(*out.Details)
+	}
 	return out
+}
+
+// bounded cuts what a refusal says in detail.
+func bounded(d meta.StatusDetails) *meta.StatusDetails {
+	d.Name, d.Group, d.Kind = clip.Text(d.Name, maxSaid), clip.Text(d.Group, maxSaid), clip.Text(d.Kind, maxSaid)
+	d.UID = meta.UID(clip.Text(string(d.UID), maxSaid))
+	d.Causes = slices.Clone(d.Causes[:min(len(d.Causes), maxCauses)])
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		c.Type, c.Field = meta.CauseType(clip.Text(string(c.Type), maxSaid)), clip.Text(c.Field, maxSaid)
+		c.Message = clip.Text(c.Message, maxCause)
+	}
+	return &d
+}
+
+// noted returns the audit annotations of an answer, each cut to what a record may have of it, and the
+// first of them by name if there are too many.
+func (v *verdict) noted(yield func(key, value string) bool) {
+	keys := slices.Sorted(maps.Keys(v.annotations))
+	for _, key := range keys[:min(len(keys), maxAnnotations)] {
+		if !yield(key, clip.Text(v.annotations[key], maxAnnotation)) {
+			return
+		}
+	}
 }

@@ -41,6 +41,9 @@ type messageList struct {
 // what they have asked for hold as many lists.
 const ownBytes = 256 << 10
 
+// longSegment is the length above which segments are encoded in turn, as JSON.
+const longSegment = 64 << 10
+
 var (
 	errChanged = errors.New("a list changed while it was written")
 
@@ -118,7 +121,7 @@ func (m *messageList) prepare(objects []*watch.Entry) error {
 		m.held, m.missing = append(m.held, nil), true
 		return nil
 	}
-	if len(segment) > 0 && len(m.buffer) > 0 && &segment[0] == &m.buffer[0] {
+	if m.isBuffer(segment) {
 		segment = bytes.Clone(segment)
 	}
 	m.held = append(m.held, segment)
@@ -173,8 +176,38 @@ func (m *messageList) sizeOf(segment []byte) int {
 	return len(segment)
 }
 
-// segment encodes objects as items. The result may be m.buffer.
+// segment encodes objects as items. The result may be m.buffer. A long one is encoded in turn: some
+// hundred lists at a time took several times their segments of memory each, although the processors
+// are not that many. Who comes later often finds it encoded. It leaves nothing behind for the next,
+// because the client may take its time to read it.
 func (m *messageList) segment(objects []*watch.Entry) ([]byte, error) {
+	length := 0
+	for _, e := range objects {
+		length += e.Length()
+	}
+	if length <= longSegment {
+		return m.encode(objects)
+	}
+	select {
+	case m.proto.turns <- struct{}{}:
+	case <-m.ctx.Done():
+		return nil, context.Cause(m.ctx)
+	}
+	defer func() { <-m.proto.turns }()
+	segment, err := m.encode(objects)
+	if err == nil && m.isBuffer(segment) {
+		segment = bytes.Clone(segment) // of just its size
+	}
+	m.buffer, m.scratch = nil, nil
+	return segment, err
+}
+
+// isBuffer reports whether a segment is what the next one will overwrite.
+func (m *messageList) isBuffer(segment []byte) bool {
+	return len(segment) > 0 && len(m.buffer) > 0 && &segment[0] == &m.buffer[0]
+}
+
+func (m *messageList) encode(objects []*watch.Entry) ([]byte, error) {
 	if !m.keeps {
 		return m.items(objects)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"runtime"
 	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -19,6 +20,8 @@ import (
 // many a server, of a test above all, never is asked for protobuf.
 type messages struct {
 	status, partial, deleteOptions func() *protobuf.Descriptor
+
+	turns chan struct{} // of those who encode a long segment of a list
 }
 
 func describeMessages() messages {
@@ -26,6 +29,7 @@ func describeMessages() messages {
 		status:        sync.OnceValue(mustDescribe[meta.Status]),
 		partial:       sync.OnceValue(mustDescribe[meta.PartialObjectMetadata]),
 		deleteOptions: sync.OnceValue(describeDeleteOptions),
+		turns:         make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}
 }
 
