@@ -12,8 +12,9 @@ import (
 	"github.com/kindwright/kindwright/registry"
 )
 
-// Kubernetes tells operators who still uses a version that will go: by a metric (TestAPIServerMetrics), and
-// by annotations of audit records. A version that is deprecated later is like any other.
+// Kubernetes tells operators who still uses a version that will go: by a metric
+// (TestAPIServerMetrics), and by annotations of audit records. A version that is deprecated later is
+// like any other.
 func TestVER_17_UsesOfDeprecatedVersionsAreRecorded(t *testing.T) {
 	kind := func(name string, d *registry.Deprecation) registry.Kind[gadget] {
 		names := registry.Names{Kind: name}

@@ -40,7 +40,7 @@ func checkTarget(r autoscalingv2.CrossVersionObjectReference, at status.Field) {
 	isSegment(at.Child("name"), r.Name)
 }
 
-// checkAutoscalerVersions checks the versions of what a new autoscaler scales and measures. Old is nil
+// checkAutoscalerVersions checks the versions of what an autoscaler scales and measures. Old is nil
 // for a new one; otherwise, what has not changed stays as it is.
 func checkAutoscalerVersions(a, old *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
 	target, before := a.Spec.ScaleTargetRef, autoscalingv2.CrossVersionObjectReference{}
@@ -53,7 +53,8 @@ func checkAutoscalerVersions(a, old *autoscalingv2.HorizontalPodAutoscaler, f *s
 		}
 	}
 	wrong := func(m autoscalingv2.MetricSpec) bool {
-		return m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil && versionProblem(m.Object.DescribedObject.APIVersion, true) != ""
+		return m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil &&
+			versionProblem(m.Object.DescribedObject.APIVersion, true) != ""
 	}
 	if old != nil && slices.ContainsFunc(old.Spec.Metrics, wrong) {
 		return
@@ -61,13 +62,14 @@ func checkAutoscalerVersions(a, old *autoscalingv2.HorizontalPodAutoscaler, f *s
 	for i, m := range a.Spec.Metrics {
 		if wrong(m) {
 			of := m.Object.DescribedObject.APIVersion
-			f.At("spec", "metrics").Index(i).Child("object").Child("describedObject").Child("apiVersion").Invalid(of, versionProblem(of, true))
+			measured := f.At("spec", "metrics").Index(i).Child("object").Child("describedObject")
+			measured.Child("apiVersion").Invalid(of, versionProblem(of, true))
 		}
 	}
 }
 
-// versionProblem says why a text is not the version of an object, or returns "". No text is the version of
-// the core group, which is an object's only if that has been said.
+// versionProblem says why a text is not the version of an object, or returns "". No text is the
+// version of the core group, which counts only if core is set.
 func versionProblem(version string, core bool) string {
 	switch {
 	case strings.Count(version, "/") > 1:

@@ -18,7 +18,9 @@ const (
 	tolerationsName = "DefaultTolerationSeconds"
 )
 
-var priorityClassResource = meta.GroupVersionResource{Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses"}
+var priorityClassResource = meta.GroupVersionResource{
+	Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses",
+}
 
 // podPlugins are asked before policies and webhooks, which therefore see the values that they set.
 func (c *cluster) podPlugins() []admission.Plugin {
@@ -50,7 +52,8 @@ func (c *cluster) tolerate(_ context.Context, r *admission.Request) (map[string]
 			seconds = *given
 		}
 		all = append(all, map[string]any{
-			"key": key, "operator": string(corev1.TolerationOpExists), "effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": seconds,
+			"key": key, "operator": string(corev1.TolerationOpExists),
+			"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": seconds,
 		})
 	}
 	if len(all) == len(before) {
@@ -58,6 +61,14 @@ func (c *cluster) tolerate(_ context.Context, r *admission.Request) (map[string]
 	}
 	return admission.Patched(r, admission.Set(all, "spec", "tolerations"))
 }
+
+// The sentences of kube-apiserver for pods that say something else than their class.
+const (
+	otherPriority = "the integer value of priority must not be provided in pod spec; " +
+		"priority admission controller computed a value from the given PriorityClass name"
+	otherPolicy = "the string value of PreemptionPolicy must not be provided in pod spec; " +
+		"priority admission controller computed a value from the given PriorityClass name"
+)
 
 // prioritize gives a new pod the priority of its class. A replaced pod keeps its priority, so that a
 // client may send again what it created the pod from.
@@ -80,22 +91,23 @@ func prioritize(ctx context.Context, r *admission.Request) (map[string]any, erro
 		policy = *class.PreemptionPolicy
 	}
 	if own := at(r.Object, "spec", "priority"); own != nil && own != int64(class.Value) {
-		return nil, refused(r,
-			"the integer value of priority must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+		return nil, refused(r, otherPriority)
 	}
 	if own := at(r.Object, "spec", "preemptionPolicy"); own != nil && own != string(policy) {
-		return nil, refused(r,
-			"the string value of PreemptionPolicy must not be provided in pod spec; priority admission controller computed a value from the given PriorityClass name")
+		return nil, refused(r, otherPolicy)
 	}
-	edits := []admission.Edit{admission.Set(int64(class.Value), "spec", "priority"), admission.Set(string(policy), "spec", "preemptionPolicy")}
+	edits := []admission.Edit{
+		admission.Set(int64(class.Value), "spec", "priority"),
+		admission.Set(string(policy), "spec", "preemptionPolicy"),
+	}
 	if class.Name != "" {
 		edits = append(edits, admission.Set(class.Name, "spec", "priorityClassName"))
 	}
 	return admission.Patched(r, edits...)
 }
 
-// priorityClass returns the class that a pod names, or else the default class. It is empty if there is
-// none.
+// priorityClass returns the class that a pod names, or else the default class. It is empty if there
+// is none.
 func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.PriorityClass, error) {
 	name := word(at(r.Object, "spec", "priorityClassName"))
 	if r.Server == nil {
@@ -116,7 +128,10 @@ func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.Pri
 		if err != nil {
 			return nil, err
 		}
-		if at(class, "globalDefault") == true && (found == nil || number(at(class, "value")) < number(at(found, "value"))) {
+		if at(class, "globalDefault") != true {
+			continue
+		}
+		if found == nil || number(at(class, "value")) < number(at(found, "value")) {
 			found = class
 		}
 	}

@@ -26,7 +26,9 @@ func (r *Registry) Limit(l Limits) { r.limits = &l }
 // limited returns the sources that a registry with limits shows.
 func (l *Limits) limited(sources []source) []source {
 	unexpected := uint64(0)
-	shown := slices.DeleteFunc(sources, func(s source) bool { return slices.Contains(l.Disabled, s.name) })
+	shown := slices.DeleteFunc(sources, func(s source) bool {
+		return slices.Contains(l.Disabled, s.name)
+	})
 	for i, s := range shown {
 		if allowed := l.Allowed[s.name]; len(allowed) > 0 {
 			f, more := fold(s.read(), allowed)
@@ -36,7 +38,8 @@ func (l *Limits) limited(sources []source) []source {
 	}
 	counter := func(name, help string, value uint64) source {
 		return source{name, func() snapshot.Family {
-			return snapshot.Family{Name: name, Help: help, Type: snapshot.Counter, Samples: []snapshot.Sample{{Value: float64(value)}}}
+			samples := []snapshot.Sample{{Value: float64(value)}}
+			return snapshot.Family{Name: name, Help: help, Type: snapshot.Counter, Samples: samples}
 		}}
 	}
 	disabled := slices.Compact(slices.Sorted(slices.Values(l.Disabled)))
@@ -48,7 +51,8 @@ func (l *Limits) limited(sources []source) []source {
 
 // fold adds up the samples whose labels have values that are not allowed. It returns how many
 // observations these are; a gauge is one for each sample.
-func fold(f snapshot.Family, allowed map[string][]string) (folded snapshot.Family, unexpected uint64) {
+func fold(f snapshot.Family, allowed map[string][]string) (snapshot.Family, uint64) {
+	unexpected := uint64(0)
 	f.Samples = slices.Clone(f.Samples)
 	for i := range f.Samples {
 		s := &f.Samples[i]

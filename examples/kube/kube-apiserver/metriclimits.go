@@ -27,8 +27,10 @@ type metricLimits struct {
 func (m *metricLimits) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&m.disabled, "disabled-metrics", nil, "names of metrics that are not shown")
 	f.StringToStringVar(&m.allowed, "allow-metric-labels", nil,
-		`the values of a label that are shown, such as "apiserver_request_total,code=200,201"; others are shown as "unexpected"`)
-	f.StringVar(&m.manifest, "allow-metric-labels-manifest", "", "YAML file with the same, as a mapping")
+		`the values of a label that are shown, such as "apiserver_request_total,code=200,201"; `+
+			`others are shown as "unexpected"`)
+	f.StringVar(&m.manifest, "allow-metric-labels-manifest", "",
+		"YAML file with the same, as a mapping")
 }
 
 // metricName and metricLabel are the names of metrics, and of their labels.
@@ -44,14 +46,16 @@ const maxMetricManifest = 1 << 20
 func (m *metricLimits) check() (problems []error) {
 	for _, name := range m.disabled {
 		if !metricName.MatchString(name) {
-			problems = append(problems, fmt.Errorf("--disabled-metrics: %q is not the name of a metric", name))
+			problems = append(problems,
+				fmt.Errorf("--disabled-metrics: %q is not the name of a metric", name))
 		}
 	}
 	flag, allowed := "--allow-metric-labels", m.allowed
 	switch {
 	case m.manifest == "":
 	case m.allowed != nil:
-		return append(problems, errors.New("--allow-metric-labels and --allow-metric-labels-manifest contradict each other: set one of them"))
+		return append(problems, errors.New("--allow-metric-labels and --allow-metric-labels-manifest "+
+			"contradict each other: set one of them"))
 	default:
 		var err error
 		flag += "-manifest"
@@ -62,7 +66,8 @@ func (m *metricLimits) check() (problems []error) {
 	m.limits = metrics.Limits{Disabled: m.disabled, Allowed: map[string]map[string][]string{}}
 	for key, values := range allowed {
 		if !metricLabel.MatchString(key) {
-			problems = append(problems, fmt.Errorf("%s: %q: must be a metric and a label, such as apiserver_request_total,code", flag, key))
+			problems = append(problems, fmt.Errorf(
+				"%s: %q: must be a metric and a label, such as apiserver_request_total,code", flag, key))
 			continue
 		}
 		metric, label, _ := strings.Cut(key, ",")
@@ -90,7 +95,9 @@ func readManifest(path string) (allowed map[string]string, err error) {
 }
 
 // Define implements registry.Definition.
-func (m *metricLimits) Define(registry.Env) (registry.Bundle, error) { return registry.Bundle{}, nil }
+func (m *metricLimits) Define(registry.Env) (registry.Bundle, error) {
+	return registry.Bundle{}, nil
+}
 
 // CollectMetrics restricts what the registry shows.
 func (m *metricLimits) CollectMetrics(r *metrics.Registry) { r.Limit(m.limits) }

@@ -108,8 +108,8 @@ func (q *Requests) Serve(r Resource) *Served {
 	return s
 }
 
-// Deprecate says that the resource is deprecated in this version, and which release no longer has it, "" if
-// that is not known. Nil takes that back.
+// Deprecate says that the resource is deprecated in this version, and which release no longer has
+// it, "" if that is not known. Nil takes that back.
 func (s *Served) Deprecate(removed *string) { s.removed.Store(removed) }
 
 // requested reports whether a request for the resource was let through.
