@@ -24,7 +24,9 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/internal/rest"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -68,7 +70,11 @@ type auditor struct {
 	reason     string // and of what it said
 	method     string // and of how the sender has proved who they are
 	issuer     string // and of who vouches for the sender
+	deprecated string // the annotation of deprecated versions
+	removed    string // and of the release that no longer has them
 	latency    string // the prefix of the annotations with the times of a slow request
+
+	isDeprecated func(*registry.Deprecation) bool
 
 	drafts   sync.Pool     // of *draft
 	debts    *debts        // records that a sink has not taken yet
@@ -98,6 +104,7 @@ func (s *Server) buildAudit(domain string) error {
 		rules: rules, sinks: on.sinks, log: s.cfg.log, apiVersion: apiVersion,
 		decision: "authorization." + domain + "/decision", reason: "authorization." + domain + "/reason",
 		method: "authentication." + domain + "/method", issuer: "authentication." + domain + "/issuer",
+		deprecated: domain + "/deprecated", removed: domain + "/removed-release", isDeprecated: s.deprecated,
 		latency: "apiserver.latency." + domain + "/",
 		lists:   make(chan struct{}, maxListRecords),
 		debts:   newDebts(len(on.sinks)),
@@ -330,6 +337,7 @@ func (r *recording) fill(d *draft, stage audit.Stage) {
 	}
 	e.Annotations = r.annotations(d.annotations)
 	if stage == audit.StageResponseComplete {
+		r.addDeprecation(e.Annotations)
 		r.addLatency(e.Annotations, e.StageTimestamp.Sub(x.Start))
 	}
 }
@@ -444,6 +452,22 @@ func (r *recording) annotations(room map[string]string) map[string]string {
 
 // slowRequest is how long a request takes of which the log tells what took so long.
 const slowRequest = 500 * time.Millisecond
+
+// addDeprecation notes that a request that was let through is for a deprecated version.
+func (r *recording) addDeprecation(to map[string]string) {
+	kind, decision := rest.Kind(r.x), r.x.Decision.Load()
+	if kind == nil || decision != nil && decision.Decision != authz.Allow {
+		return
+	}
+	d := kind.Kind.Deprecated
+	if d == nil || !r.auditor.isDeprecated(d) {
+		return
+	}
+	to[r.auditor.deprecated] = "true"
+	if d.Removed != "" {
+		to[r.auditor.removed] = d.Removed
+	}
+}
 
 // addLatency adds the times of the parts of a slow request, and of the whole so far.
 func (r *recording) addLatency(to map[string]string, total time.Duration) {

@@ -290,6 +290,13 @@ func (s *Server) meterKind(kind *engine.Served) any {
 		at.Subresource = sub.Name
 		*fresh = append(*fresh, s.meters.requests.Serve(at))
 	}
+	var removed *string
+	if d := kind.Kind.Deprecated; d != nil && s.deprecated(d) {
+		removed = &d.Removed
+	}
+	for _, served := range *fresh {
+		served.Deprecate(removed)
+	}
 	k, raced := s.meters.kinds.LoadOrStore(kind, fresh)
 	if raced {
 		fresh.release()

@@ -332,7 +332,7 @@ func (s *Server) dispatch() http.Handler {
 		Shards:           s.cfg.gates.Enabled(feature.Shards),
 		WebSockets:       s.cfg.watches.WebSockets,
 		NoStreamingLists: !s.cfg.gates.Enabled(feature.WatchList),
-		Deprecated:       func(d *registry.Deprecation) bool { return s.cfg.gates.Release().Reached(d.Since) },
+		Deprecated:       s.deprecated,
 	})
 	s.documents = s.describe(output)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -363,6 +363,11 @@ func (s *Server) dispatch() http.Handler {
 			s.documents.ServeHTTP(w, r)
 		}
 	})
+}
+
+// deprecated reports whether a version is deprecated in the release that the server is like (VER-17).
+func (s *Server) deprecated(d *registry.Deprecation) bool {
+	return s.cfg.gates.Release().Reached(d.Since)
 }
 
 func (s *Server) output() *negotiate.Output {

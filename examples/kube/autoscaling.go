@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // autoscaling is HorizontalPodAutoscaler, stored as v2 and also served as v1.
@@ -26,7 +28,12 @@ func autoscaling(c *cluster) []registry.Definition {
 	}
 	return []registry.Definition{
 		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
-			Rules: registry.Rules[autoscalingv2.HorizontalPodAutoscaler]{Validate: checked(checkAutoscaler)},
+			Rules: registry.Rules[autoscalingv2.HorizontalPodAutoscaler]{
+				Validate: checked(checkAutoscaler), ValidateUpdate: updated(checkAutoscalerVersions),
+				ValidateCreate: func(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
+					checkAutoscalerVersions(a, nil, f)
+				},
+			},
 
 			Writes: still, Group: "autoscaling", Version: "v2", Plural: "horizontalpodautoscalers",
 			Names: registry.Names{ShortNames: names, Categories: []string{"all"}},

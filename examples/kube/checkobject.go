@@ -632,12 +632,37 @@ func checkRuntimeClassUpdate(c, old *nodev1.RuntimeClass, f *status.Fields) {
 	same(f.At("handler"), c.Handler == old.Handler, c.Handler)
 }
 
-func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {
-	if c.Provisioner == "" {
-		f.At("provisioner").Required("")
-	} else if why := meta.CheckQualifiedName(strings.ToLower(c.Provisioner)); why != "" {
-		f.At("provisioner").Invalid(c.Provisioner, why)
+// checkProvisioner checks the name of what makes volumes, which need not be a driver of CSI.
+func checkProvisioner(name string, at status.Field) {
+	if name == "" {
+		at.Required("")
+	} else if why := meta.CheckQualifiedName(strings.ToLower(name)); why != "" {
+		at.Invalid(name, why)
 	}
+}
+
+// checkParameters checks what the maker of volumes is told.
+func checkParameters(all map[string]string, at status.Field) {
+	const maxCount, maxBytes = 512, 256 << 10
+	if len(all) > maxCount {
+		at.TooLong(maxCount)
+		return
+	}
+	size := 0
+	for name, value := range all {
+		if name == "" {
+			at.Invalid(name, "field can not be empty.")
+		}
+		size += len(name) + len(value)
+	}
+	if size > maxBytes {
+		at.TooLong(maxBytes)
+	}
+}
+
+func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {
+	checkProvisioner(c.Provisioner, f.At("provisioner"))
+	checkParameters(c.Parameters, f.At("parameters"))
 	if c.ReclaimPolicy != nil {
 		oneOf(f.At("reclaimPolicy"), *c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
 	}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -37,14 +38,46 @@ func checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields)
 func checkTarget(r autoscalingv2.CrossVersionObjectReference, at status.Field) {
 	isSegment(at.Child("kind"), r.Kind)
 	isSegment(at.Child("name"), r.Name)
-	switch version := at.Child("apiVersion"); {
-	case r.APIVersion == "":
-		version.Invalid("", "must specify the version")
-	case strings.Count(r.APIVersion, "/") > 1:
-		version.Invalid(r.APIVersion, "unexpected GroupVersion string: "+r.APIVersion)
-	case !strings.Contains(r.APIVersion, "/") && !(r.APIVersion == "v1" && r.Kind == "ReplicationController"):
-		version.Invalid(r.APIVersion, "apiVersion must specify API group")
+}
+
+// checkAutoscalerVersions checks the versions of what an autoscaler scales and measures. Old is nil
+// for a new one; otherwise, what has not changed stays as it is.
+func checkAutoscalerVersions(a, old *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
+	target, before := a.Spec.ScaleTargetRef, autoscalingv2.CrossVersionObjectReference{}
+	if old != nil {
+		before = old.Spec.ScaleTargetRef
 	}
+	if old == nil || target.APIVersion != before.APIVersion || target.Kind != before.Kind {
+		if why := versionProblem(target.APIVersion, target.Kind == "ReplicationController"); why != "" {
+			f.At("spec", "scaleTargetRef", "apiVersion").Invalid(target.APIVersion, why)
+		}
+	}
+	wrong := func(m autoscalingv2.MetricSpec) bool {
+		return m.Type == autoscalingv2.ObjectMetricSourceType && m.Object != nil &&
+			versionProblem(m.Object.DescribedObject.APIVersion, true) != ""
+	}
+	if old != nil && slices.ContainsFunc(old.Spec.Metrics, wrong) {
+		return
+	}
+	for i, m := range a.Spec.Metrics {
+		if wrong(m) {
+			of := m.Object.DescribedObject.APIVersion
+			measured := f.At("spec", "metrics").Index(i).Child("object").Child("describedObject")
+			measured.Child("apiVersion").Invalid(of, versionProblem(of, true))
+		}
+	}
+}
+
+// versionProblem says why a text is not the version of an object, or returns "". No text is the
+// version of the core group, which counts only if core is set.
+func versionProblem(version string, core bool) string {
+	switch {
+	case strings.Count(version, "/") > 1:
+		return "unexpected GroupVersion string: " + version
+	case !core && (!strings.Contains(version, "/") || strings.HasPrefix(version, "/")):
+		return "apiVersion must specify API group"
+	}
+	return ""
 }
 
 // checkScaling checks how fast replicas come or go.

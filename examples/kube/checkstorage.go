@@ -115,7 +115,8 @@ func checkCapacity(c *storagev1.CSIStorageCapacity, f *status.Fields) {
 }
 
 func checkAttributes(c *storagev1.VolumeAttributesClass, f *status.Fields) {
-	checkDriver(f.At("driverName"), c.DriverName)
+	checkProvisioner(c.DriverName, f.At("driverName"))
+	checkParameters(c.Parameters, f.At("parameters"))
 	if len(c.Parameters) == 0 {
 		f.At("parameters").Required("must contain at least one key/value pair")
 	}

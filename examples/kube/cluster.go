@@ -50,7 +50,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: webhooks},
 		}, fill: fillValidatingWebhooks},
-		withBeta[admissionv1.ValidatingAdmissionPolicy, admissionv1beta1.ValidatingAdmissionPolicy]{kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
+		withBeta[admissionv1.ValidatingAdmissionPolicy, admissionv1beta1.ValidatingAdmissionPolicy]{deprecated: deprecatedIn("1.31", "1.34"), kind: kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicies",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind)},
@@ -58,7 +58,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}}},
-		withBeta[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1beta1.ValidatingAdmissionPolicyBinding]{kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
+		withBeta[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1beta1.ValidatingAdmissionPolicyBinding]{deprecated: deprecatedIn("1.31", "1.34"), kind: kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
@@ -66,7 +66,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}}},
-		withBeta[admissionv1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicy]{kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
+		withBeta[admissionv1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicy]{deprecated: deprecatedIn("1.37", "1.40"), kind: kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind)},
@@ -74,7 +74,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			point(&p.Spec.FailurePolicy, admissionv1.Fail)
 			fillMatch(p.Spec.MatchConstraints)
 		}}},
-		withBeta[admissionv1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBinding]{kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
+		withBeta[admissionv1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBinding]{deprecated: deprecatedIn("1.37", "1.40"), kind: kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
 			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings",
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},

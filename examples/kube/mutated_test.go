@@ -136,7 +136,6 @@ var answeredOtherwise = []struct{ object, path, why string }{
 	{"events.k8s.io/v1/Event", ".metadata.name", "kube-apiserver takes any name"},
 	{"v1/LimitRange", ".metadata", "kube-apiserver stores one without a name, which cannot be read"},
 	{"rbac.authorization.k8s.io/v1/ClusterRole/summed", ".aggregationRule", "kube-apiserver also names the selector as a whole"},
-	{"storage.k8s.io/v1/VolumeAttributesClass", ".driverName", "kube-apiserver takes some names that are none of a driver"},
 }
 
 // Objects that nearly are as they should be are answered with the codes and fields of kube-apiserver.

@@ -47,7 +47,7 @@ func networking(c *cluster) []registry.Definition {
 			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.",
 				func(v []any) any { return selectorText(v[0]) }, "spec.podSelector"))},
 		}, fill: fillNetworkPolicy},
-		withBeta[networkingv1.IPAddress, networkingv1beta1.IPAddress]{kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
+		withBeta[networkingv1.IPAddress, networkingv1beta1.IPAddress]{deprecated: deprecatedIn("1.34", "1.37"), kind: kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
 			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}},
 			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName},
 			Writes: registry.WriteRules{NoGeneration: true},
@@ -56,7 +56,7 @@ func networking(c *cluster) []registry.Definition {
 				made("ParentRef", "What the address belongs to.", parentText, "spec.parentRef"),
 			}},
 		}}},
-		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
+		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{deprecated: deprecatedIn("1.34", "1.37"), kind: kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
 			Rules: registry.Rules[networkingv1.ServiceCIDR]{Validate: checked(c.checkServiceCIDR)},
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true},

@@ -18,6 +18,7 @@ const workloads = -1
 // pods are pods, pod templates, and the core group's kinds that make pods.
 func pods(c *cluster) []registry.Definition {
 	return []registry.Definition{
+		PluginsOf(c.podPlugins()...),
 		kind[corev1.Pod]{
 			statusKeeps: []string{"ownerReferences"}, // which old kubelets break
 			cluster:     c,

@@ -20,7 +20,10 @@ type Desc struct {
 
 // A Registry holds the families of one server. The zero value is empty and ready. The server
 // registers its families while it is put together, and is scraped after that.
-type Registry struct{ groups []group }
+type Registry struct {
+	groups []group
+	limits *Limits // nil: everything is shown
+}
 
 type group struct {
 	families []Desc
@@ -65,13 +68,15 @@ func (b *Batch) add(i int, s snapshot.Sample, labels []string) {
 	f.Samples = append(f.Samples, s)
 }
 
+// A source reads a family when its turn comes.
+type source struct {
+	name string
+	read func() snapshot.Family
+}
+
 // Families returns what is counted at this moment. Families without samples are left out.
 func (r *Registry) Families() iter.Seq[snapshot.Family] {
 	return func(yield func(snapshot.Family) bool) {
-		type source struct {
-			name string
-			read func() snapshot.Family
-		}
 		var sources []source
 		for _, g := range r.groups {
 			if len(g.families) == 1 {
@@ -81,6 +86,9 @@ func (r *Registry) Families() iter.Seq[snapshot.Family] {
 			for _, f := range g.read() {
 				sources = append(sources, source{f.Name, func() snapshot.Family { return f }})
 			}
+		}
+		if r.limits != nil {
+			sources = r.limits.limited(sources)
 		}
 		slices.SortFunc(sources, func(a, b source) int { return cmp.Compare(a.name, b.name) })
 		for _, s := range sources {

@@ -31,9 +31,10 @@ work=$(cd "$DIR" && pwd)
 [ $# -gt 0 ] || set -- extensions extensions/conversion apiserver apiserver/apply apiserver/admissionwebhook \
 	apiserver/anonymous apiserver/cel apiserver/certreload apiserver/discovery apiserver/flowcontrol apiserver/httpproxy \
 	apiserver/oidc apiserver/openapi apiserver/peerproxy apiserver/podlogs apiserver/portforward apiserver/tracing \
-	apimachinery auth certificates client clustertrustbundles configmap controlplane defaulttolerationseconds dryrun \
-	endpoints events evictions examples garbagecollector kubelet metrics namespace node objectmeta pods quota scale \
-	secrets service serviceaccount servicecidr serving storageclasses storageversionmigrator tls ttlcontroller
+	apimachinery auth certificates client clustertrustbundles configmap controlplane daemonset \
+	defaulttolerationseconds deployment dryrun endpoints events evictions examples garbagecollector job kubelet metrics \
+	namespace node objectmeta pods quota replicaset scale secrets service serviceaccount servicecidr serving statefulset \
+	storageclasses storageversionmigrator tls ttlcontroller
 
 # replace FILE START END TEXT puts a file's text in the place of the lines from START to before END.
 replace() {

@@ -26,7 +26,7 @@ func lifecycles() []lifecycle {
 		{"authentication.k8s.io/v1", "selfsubjectreviews", 28, 0},
 		{"flowcontrol.apiserver.k8s.io/v1", "flowschemas prioritylevelconfigurations", 29, 0},
 		{networks + "v1", "ipaddresses servicecidrs", 33, 0},
-		{networks + "v1beta1", "ipaddresses servicecidrs", 31, 34},
+		{networks + "v1beta1", "ipaddresses servicecidrs", 31, 37},
 		{"resource.k8s.io/v1", "deviceclasses resourceclaims resourceclaimtemplates resourceslices", 34, 0},
 		{"storage.k8s.io/v1", "volumeattributesclasses", 34, 0},
 	}

@@ -33,12 +33,12 @@ func TestVER_13_VersionsOfARelease(t *testing.T) {
 		args               []string
 		v1, beta, policies int
 	}{
-		"newest":       {nil, 200, 404, 404},
+		"newest":       {nil, 200, 200, 404}, // the beta of networks goes with 1.37, as its types say
 		"1.33":         {[]string{"--emulated-version=1.33"}, 200, 200, 200},
 		"1.31":         {[]string{"--emulated-version=kube=1.31"}, 404, 200, 200},
 		"forward":      {[]string{"--emulated-version=1.31", "--emulation-forward-compatible=true"}, 200, 200, 200},
 		"asked for":    {[]string{"--emulated-version=1.31", "--runtime-config-emulation-forward-compatible=true", "--runtime-config=networking.k8s.io/v1=true"}, 200, 200, 200},
-		"insisted on":  {[]string{"--runtime-config=networking.k8s.io/v1beta1/servicecidrs=true"}, 200, 404, 404},
+		"insisted on":  {[]string{"--runtime-config=admissionregistration.k8s.io/v1beta1/validatingadmissionpolicies=true"}, 200, 200, 404},
 		"not asked":    {[]string{"--emulated-version=1.31", "--runtime-config-emulation-forward-compatible=true"}, 404, 200, 200},
 		"older policy": {[]string{"--emulated-version=1.30"}, 404, 404, 200},
 	} {

@@ -100,6 +100,7 @@ type options struct {
 	reads, writes    int // in flight
 	maxObject        int
 	features         gates
+	metrics          metricLimits
 	audit            auditflags.Flags
 	encryption       encryptionflags.Flags
 	libraryGates     []string       // --feature-gates that the library knows
@@ -125,6 +126,7 @@ func (o *options) flags() *pflag.FlagSet {
 		"PEM file of the authorities whose client certificates are accepted: the common name is the user, organizations are groups")
 	o.proxy.flags(f)
 	o.aggregation.flags(f)
+	o.metrics.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
 	f.StringVar(&o.dataDir, "data-dir", "", "where objects are kept when there is no --etcd-servers (default ./kube-apiserver-data)")
@@ -248,6 +250,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkGates()...)
 	problems = append(problems, o.checkAdmissionConfig()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
+	problems = append(problems, o.metrics.check()...)
 	problems = append(problems, o.audit.Check()...)
 	problems = append(problems, o.encryption.Check()...)
 	problems = append(problems, o.authn.Check()...)

@@ -141,6 +141,11 @@ func (s *Served) labels(row *Row) []string {
 	return []string{verbNames[row.call.Verb], s.Group, s.Version, s.Resource.Resource, s.Subresource, scopeNames[row.call.Scope], part}
 }
 
+// deprecations has a sample for each deprecated resource that somebody uses.
+var deprecations = gauge("apiserver_requested_deprecated_apis",
+	"Deprecated versions of resources that were requested, with the release that removes them.",
+	"group", "version", "resource", "subresource", "removed_release")
+
 // The families that have samples of the server as a whole.
 const (
 	inflight = iota

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,13 @@ func NewRequests(r *metrics.Registry) *Requests {
 			}
 		})
 	}
+	r.Collect([]metrics.Desc{deprecations}, func(b *metrics.Batch) {
+		for _, s := range q.all() {
+			if removed := s.removed.Load(); removed != nil && s.requested() {
+				b.Add(0, 1, s.Group, s.Version, s.Resource.Resource, s.Subresource, *removed)
+			}
+		}
+	})
 	r.Collect(totalFamilies[:], func(b *metrics.Batch) {
 		b.Add(inflight, float64(q.reading.Load()), "readOnly")
 		b.Add(inflight, float64(q.writing.Load()), "mutating")
@@ -78,7 +86,9 @@ type Resource struct {
 type Served struct {
 	Resource
 
-	of    *Requests
+	of      *Requests
+	removed atomic.Pointer[string] // the release that no longer has it; nil: it is not deprecated
+
 	users int                    // of of.mu: how often Serve returned it, less the calls of Release
 	rows  atomic.Pointer[[]*Row] // one for each call that there has been, in order; never changed
 }
@@ -96,6 +106,22 @@ func (q *Requests) Serve(r Resource) *Served {
 	}
 	s.users++
 	return s
+}
+
+// Deprecate says that the resource is deprecated in this version, and which release no longer has
+// it, "" if that is not known. Nil takes that back.
+func (s *Served) Deprecate(removed *string) { s.removed.Store(removed) }
+
+// requested reports whether a request for the resource was let through.
+func (s *Served) requested() bool {
+	for _, row := range *s.rows.Load() {
+		for t := row.codes.Load(); t != nil; t = t.next {
+			if t.code != http.StatusUnauthorized && t.code != http.StatusForbidden {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Release says that a caller of Serve does not serve the resource any more. When the last one has, the

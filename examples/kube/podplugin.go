@@ -1,0 +1,142 @@
+package kube
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// The names of the plugins that give pods what the scheduler and the controllers need.
+const (
+	priorityName    = "Priority"
+	tolerationsName = "DefaultTolerationSeconds"
+)
+
+var priorityClassResource = meta.GroupVersionResource{
+	Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses",
+}
+
+// podPlugins are asked before policies and webhooks, which therefore see the values that they set.
+func (c *cluster) podPlugins() []admission.Plugin {
+	rules := []admission.Rule{onCore(admission.Create, "pods"), onCore(admission.Update, "pods")}
+	return []admission.Plugin{
+		{Name: priorityName, Rules: rules, Mutator: admission.MutatorFunc(prioritize)},
+		{Name: tolerationsName, Rules: rules, Mutator: admission.MutatorFunc(c.tolerate)},
+	}
+}
+
+// staysFor is how long a pod stays on a node that is not ready or unreachable, unless the pod has
+// its own value.
+const staysFor = int64(300)
+
+// tolerate lets a pod stay on a node in trouble for a while.
+func (c *cluster) tolerate(_ context.Context, r *admission.Request) (map[string]any, error) {
+	before := list(at(r.Object, "spec", "tolerations"))
+	all := slices.Clip(before)
+	for i, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
+		said := slices.ContainsFunc(before, func(t any) bool {
+			of, effect := word(at(t, "key")), word(at(t, "effect"))
+			return (of == key || of == "") && (effect == string(corev1.TaintEffectNoExecute) || effect == "")
+		})
+		if said {
+			continue
+		}
+		seconds := staysFor
+		if given := [...]*int64{c.NotReadySeconds, c.UnreachableSeconds}[i]; given != nil {
+			seconds = *given
+		}
+		all = append(all, map[string]any{
+			"key": key, "operator": string(corev1.TolerationOpExists),
+			"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": seconds,
+		})
+	}
+	if len(all) == len(before) {
+		return r.Object, nil
+	}
+	return admission.Patched(r, admission.Set(all, "spec", "tolerations"))
+}
+
+// The sentences of kube-apiserver for pods that say something else than their class.
+const (
+	otherPriority = "the integer value of priority must not be provided in pod spec; " +
+		"priority admission controller computed a value from the given PriorityClass name"
+	otherPolicy = "the string value of PreemptionPolicy must not be provided in pod spec; " +
+		"priority admission controller computed a value from the given PriorityClass name"
+)
+
+// prioritize gives a new pod the priority of its class. A replaced pod keeps its priority, so that a
+// client may send again what it created the pod from.
+func prioritize(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	if r.OldObject != nil {
+		var edits []admission.Edit
+		for _, field := range []string{"priority", "preemptionPolicy"} {
+			if old := at(r.OldObject, "spec", field); old != nil && at(r.Object, "spec", field) == nil {
+				edits = append(edits, admission.Set(old, "spec", field))
+			}
+		}
+		return admission.Patched(r, edits...)
+	}
+	class, err := priorityClass(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	policy := corev1.PreemptLowerPriority
+	if class.PreemptionPolicy != nil {
+		policy = *class.PreemptionPolicy
+	}
+	if own := at(r.Object, "spec", "priority"); own != nil && own != int64(class.Value) {
+		return nil, refused(r, otherPriority)
+	}
+	if own := at(r.Object, "spec", "preemptionPolicy"); own != nil && own != string(policy) {
+		return nil, refused(r, otherPolicy)
+	}
+	edits := []admission.Edit{
+		admission.Set(int64(class.Value), "spec", "priority"),
+		admission.Set(string(policy), "spec", "preemptionPolicy"),
+	}
+	if class.Name != "" {
+		edits = append(edits, admission.Set(class.Name, "spec", "priorityClassName"))
+	}
+	return admission.Patched(r, edits...)
+}
+
+// priorityClass returns the class that a pod names, or else the default class. It is empty if there
+// is none.
+func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.PriorityClass, error) {
+	name := word(at(r.Object, "spec", "priorityClassName"))
+	if r.Server == nil {
+		return nil, refused(r, errNoServer.Error())
+	}
+	if name != "" {
+		class, err := r.Server.Get(ctx, priorityClassResource, "", name)
+		switch {
+		case status.IsNotFound(err):
+			return nil, refused(r, "no PriorityClass with name "+name+" was found")
+		case err != nil:
+			return nil, err
+		}
+		return decode[schedulingv1.PriorityClass](class)
+	}
+	var found map[string]any
+	for class, err := range r.Server.List(ctx, priorityClassResource, "") {
+		if err != nil {
+			return nil, err
+		}
+		if at(class, "globalDefault") != true {
+			continue
+		}
+		if found == nil || number(at(class, "value")) < number(at(found, "value")) {
+			found = class
+		}
+	}
+	if found == nil {
+		return &schedulingv1.PriorityClass{}, nil
+	}
+	return decode[schedulingv1.PriorityClass](found)
+}
