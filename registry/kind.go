@@ -221,7 +221,7 @@ func (s Status) AddTo(r *Resource) error {
 	if !has && !s.Undeclared || s.None {
 		return nil
 	}
-	schema, initial := r.Schema, has && field.Default != nil // a new object has it, whatever its creator sent
+	schema, initial := r.Schema, has && field.DefaultValue != nil // a new object has it, whatever its creator sent
 	r.Subresources = append([]Subresource{s.subresource()}, r.Subresources...)
 	r.ResetFields = [][]string{{"status"}}
 	r.Reset = func(old, sent Tree) Tree {
