@@ -135,8 +135,10 @@ func TestReadersOfAnyStateDoNotWaitForOldCommits(t *testing.T) {
 		e := start(t, b, nil, widgets(), zones())
 		create(t, e, "x")
 		for _, c := range []struct{ after, waits time.Duration }{
-			{0, time.Second}, {3 * time.Second, time.Second},
-			{4500 * time.Millisecond, 500 * time.Millisecond}, {time.Second, 0},
+			{0, time.Second},
+			{3 * time.Second, time.Second},
+			{4500 * time.Millisecond, 500 * time.Millisecond},
+			{time.Second, 0},
 		} {
 			time.Sleep(c.after)
 			begun := time.Now()
