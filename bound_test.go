@@ -53,7 +53,7 @@ func (h *holders) Filled(_ string, entries iter.Seq[*watch.Entry]) {
 	defer h.mu.Unlock()
 	h.names = map[string]bool{}
 	for e := range entries {
-		h.names[e.Facts().Name] = true
+		h.names[e.Name()] = true
 	}
 }
 
@@ -62,9 +62,9 @@ func (h *holders) Changed(prev, next *watch.Entry) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if next != nil {
-		h.names[next.Facts().Name] = true
+		h.names[next.Name()] = true
 	} else {
-		delete(h.names, prev.Facts().Name)
+		delete(h.names, prev.Name())
 	}
 }
 

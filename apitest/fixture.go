@@ -179,7 +179,7 @@ func (s *Server) create(f fixture) error {
 	if f.object["status"] == nil || !slices.ContainsFunc(f.kind.Subresources, func(r registry.Subresource) bool { return r.Name == "status" }) {
 		return nil
 	}
-	t.Name, t.Subresource = made.Entry.Facts().Name, "status"
+	t.Name, t.Subresource = made.Entry.Name(), "status"
 	metadata["name"] = t.Name
 	if body, err = json.AppendTree(nil, f.object); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (s *Server) adopt(metadata map[string]any, namespace string) error {
 		if err != nil {
 			return noOwner{fmt.Errorf("an owner: %w", err)}
 		}
-		reference["uid"] = string(owner.Facts().UID)
+		reference["uid"] = string(owner.UID())
 	}
 	return nil
 }

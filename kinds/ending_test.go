@@ -477,8 +477,8 @@ func (h *history) check(ctx context.Context) {
 	require.NoError(h.t, err)
 	for entry, err := range list.Items {
 		require.NoError(h.t, err)
-		if name := entry.Facts().Name; len(name) <= 2 {
-			spaces[name] = entry.Facts().Deleted != nil
+		if name := entry.Name(); len(name) <= 2 {
+			spaces[name] = entry.Deleting()
 		}
 	}
 	require.Equal(h.t, h.namespaces, spaces)

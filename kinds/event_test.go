@@ -571,7 +571,7 @@ func expire(t *testing.T, b storage.Backend, ttl time.Duration, options []kinds.
 		shown, err := served.Show(t.Context(), events[0].Entry)
 		require.NoError(t, err)
 		require.Equal(t, kind, events[0].Type)
-		require.Equal(t, name, shown.Facts().Name)
+		require.Equal(t, name, shown.Name())
 		require.Contains(t, string(shown.AppendJSON(nil)), `"apiVersion":"v1"`)
 	}
 	time.Sleep(ttl / 2)

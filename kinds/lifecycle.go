@@ -126,11 +126,11 @@ func (t *namespaceController) follow(ctx context.Context) error {
 		case meta.Bookmark:
 			t.sweepAll(ctx) // later deletions arrive as events
 		case meta.Added, meta.Modified:
-			if ns.Facts().Deleted != nil {
-				t.start("end "+string(ns.Facts().UID), func() { t.end(ctx, ns) })
+			if ns.Deleting() {
+				t.start("end "+string(ns.UID()), func() { t.end(ctx, ns) })
 			}
 		case meta.Deleted:
-			t.startSweep(ctx, ns.Facts().Name)
+			t.startSweep(ctx, ns.Name())
 		}
 	}
 	return nil
@@ -155,7 +155,7 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 		case over || ctx.Err() != nil:
 			return
 		case err != nil:
-			t.engine.Logger().Error(err, "failed to update a terminating namespace; retrying", "namespace", ns.Facts().Name)
+			t.engine.Logger().Error(err, "failed to update a terminating namespace; retrying", "namespace", ns.Name())
 		case !found.broken():
 			wait = firstRetry
 			t.awaitChange(ctx, ns, found, renewed)
@@ -163,7 +163,7 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 		}
 		for resource, failure := range found.failed {
 			t.engine.Logger().Error(failure, "failed to delete the contents of a terminating namespace; retrying",
-				guard.WithStack(failure, "namespace", ns.Facts().Name, "resource", resource.String())...)
+				guard.WithStack(failure, "namespace", ns.Name(), "resource", resource.String())...)
 		}
 		_ = pause.For(ctx, wait)
 		wait = min(2*wait, maxRetry)
@@ -194,8 +194,8 @@ func (t *namespaceController) conclude(ctx context.Context, ns *watch.Entry, fou
 // update changes a namespace through a subresource. It returns nil if the namespace is gone.
 func (t *namespaceController) update(ctx context.Context, ns *watch.Entry, subresource string, change func(*Namespace)) (*Namespace, error) {
 	namespaces := registry.From[Namespace](t.engine).Sub(subresource)
-	now, err := namespaces.Modify(ctx, "", ns.Facts().Name, func(obj *Namespace) error {
-		if obj.UID != ns.Facts().UID {
+	now, err := namespaces.Modify(ctx, "", ns.Name(), func(obj *Namespace) error {
+		if obj.UID != ns.UID() {
 			return errSuccessor
 		}
 		change(obj)
@@ -250,7 +250,7 @@ func contents(set *engine.Set) []*engine.Served {
 
 func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, served *engine.Served, found *round) {
 	r := served.Resource
-	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Facts().Name}
+	target := registry.Target{Resource: r.GroupVersionResource(), Namespace: ns.Name()}
 	list, err := t.engine.List(ctx, target, registry.ListRequest{MetadataOnly: true})
 	if status.IsNotFound(err) {
 		return // the resource was removed meanwhile
@@ -260,7 +260,7 @@ func (t *namespaceController) drainKind(ctx context.Context, ns *watch.Entry, se
 		exists, err = t.exists(ctx, ns) // the objects listed may belong to a new namespace of that name
 	}
 	if exists {
-		err = cmp.Or(t.drainObjects(ctx, target, list.Items, found), unreadableIn(served, ns.Facts().Name))
+		err = cmp.Or(t.drainObjects(ctx, target, list.Items, found), unreadableIn(served, ns.Name()))
 	}
 	if err != nil {
 		found.unread[r.GroupResource()] = err
@@ -294,20 +294,20 @@ func (t *namespaceController) drainObjects(ctx context.Context, target registry.
 
 // exists reports whether this very namespace exists, not a later one of the same name.
 func (t *namespaceController) exists(ctx context.Context, ns *watch.Entry) (bool, error) {
-	now, err := t.engine.Get(ctx, registry.Target{Resource: namespaceResource, Name: ns.Facts().Name}, registry.ListRequest{})
+	now, err := t.engine.Get(ctx, registry.Target{Resource: namespaceResource, Name: ns.Name()}, registry.ListRequest{})
 	if status.IsNotFound(err) {
 		return false, nil
 	}
-	return err == nil && now.Facts().UID == ns.Facts().UID, err
+	return err == nil && now.UID() == ns.UID(), err
 }
 
 // drainObject deletes one object. An object already marked for deletion is left to its finalizers,
 // except for those of a propagation policy: a terminating namespace keeps nothing for dependents.
 func (t *namespaceController) drainObject(ctx context.Context, target registry.Target, entry *watch.Entry, found *round) {
-	target.Name = entry.Facts().Name
-	marked, err := entry.Facts().Deleted != nil, error(nil)
+	target.Name = entry.Name()
+	marked, err := entry.Deleting(), error(nil)
 	if !marked || slices.ContainsFunc(finalizers(entry), isPolicy) {
-		o := registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground, MetadataOnly: true}
+		o := registry.DeleteOptions{UID: entry.UID(), Propagation: meta.DeletePropagationBackground, MetadataOnly: true}
 		var result *registry.Result
 		err = t.guarded(func() (err error) {
 			result, err = t.engine.Delete(ctx, target, o)
@@ -359,7 +359,7 @@ func (t *namespaceController) awaitChange(ctx context.Context, ns *watch.Entry, 
 		case <-ctx.Done():
 		}
 	})
-	target := registry.Target{Resource: found.awaiting, Namespace: ns.Facts().Name}
+	target := registry.Target{Resource: found.awaiting, Namespace: ns.Name()}
 	seen := 0
 	for event, err := range t.engine.Watch(ctx, target, registry.WatchRequest{}) {
 		switch {

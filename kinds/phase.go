@@ -150,7 +150,7 @@ func (t *namespaceController) mendPhases(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		rec := known[entry.Facts().Name]
+		rec := known[entry.Name()]
 		value := string(rec.Value)
 		whole := value == NamespaceActive || value == NamespaceTerminating
 		if rec.Err == nil && whole || errors.Is(rec.Err, storage.ErrUnavailable) {
@@ -171,7 +171,7 @@ func (t *namespaceController) mendPhase(
 	if ns.Deleting() {
 		phase = NamespaceTerminating
 	}
-	key := phaseKey(ns.Facts().Name)
+	key := phaseKey(ns.Name())
 	_, err := t.engine.Store().Commit(ctx, []storage.Op{
 		storage.Check(ns.Key(), storage.Expect(ns.Revision())),
 		storage.Put(key, []byte(phase), storage.Expect(at)),

@@ -69,7 +69,7 @@ func (a aggregator) follow(ctx context.Context, o registry.Objects) error {
 				return err
 			}
 		case meta.Deleted:
-			delete(now.roles, event.Entry.Facts().Name)
+			delete(now.roles, event.Entry.Name())
 		}
 		if !now.synced {
 			continue
@@ -87,7 +87,7 @@ func (a *aggregation) learn(e *watch.Entry) error {
 	if err := json.Unmarshal(e.AppendJSON(nil), &obj); err != nil {
 		return err
 	}
-	p := &part{labels: e.Facts().Labels, rules: obj.Rules, version: obj.Metadata.ResourceVersion}
+	p := &part{labels: e.Labels(), rules: obj.Rules, version: obj.Metadata.ResourceVersion}
 	if obj.AggregationRule != nil {
 		p.united = true
 		for i := range obj.AggregationRule.ClusterRoleSelectors {
@@ -98,7 +98,7 @@ func (a *aggregation) learn(e *watch.Entry) error {
 			p.selectors = append(p.selectors, s)
 		}
 	}
-	a.roles[e.Facts().Name] = p
+	a.roles[e.Name()] = p
 	return nil
 }
 

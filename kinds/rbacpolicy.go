@@ -138,7 +138,7 @@ func keepOnce[T any](ctx context.Context, o registry.Objects, t registry.Target,
 	changed, replace := repair(have, want)
 	switch {
 	case replace:
-		if _, err := o.Delete(ctx, t, registry.DeleteOptions{UID: entry.Facts().UID}); err != nil {
+		if _, err := o.Delete(ctx, t, registry.DeleteOptions{UID: entry.UID()}); err != nil {
 			return err
 		}
 		_, err = o.Create(ctx, at, body, wo)

@@ -59,7 +59,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("created", created.Entry.Facts().Name)
+	fmt.Println("created", created.Entry.Name())
 	target.Name = "desk"
 	_, err = e.Patch(ctx, target, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"socket":"E14"}`)}, registry.WriteOptions{})
 	fmt.Println(err)

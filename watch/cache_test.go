@@ -16,7 +16,7 @@ import (
 func names(s *watch.Snapshot, prefix, after string) []string {
 	var out []string
 	for e := range s.Ascend(prefix, after) {
-		out = append(out, e.Facts().Namespace+"/"+e.Facts().Name)
+		out = append(out, e.Namespace()+"/"+e.Name())
 	}
 	return out
 }
@@ -90,7 +90,7 @@ func TestLIST_01_ANamespaceOfAnySizeIsListedWhole(t *testing.T) {
 			require.Equal(t, want, names(s, prefix, ""))
 			require.Equal(t, want[i/2+1:], append(want[:0:0], names(s, prefix, storage.ObjectKey("widgets", "m", fmt.Sprintf("n%03d", i/2)))...))
 			for e := range s.Ascend(prefix, "") {
-				require.Equal(t, "n000", e.Facts().Name)
+				require.Equal(t, "n000", e.Name())
 				break
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unsafe"
 
@@ -51,41 +52,35 @@ type Facts struct {
 // the index, snapshots, the log, all watchers and all lists use the same entry. Make one with
 // [NewEntry] or [Texts.NewEntry].
 //
-// There is one entry per object, so every byte counts.
+// There is one entry per object, so every byte counts: what few readers ask for is packed, and the
+// version is rendered when the entry is written.
 type Entry struct {
-	key            string
-	revision       storage.Revision
-	prefix, suffix string
+	key string
+
+	// text is the prefix and the suffix of the body, without the shared texts.
+	text  string
+	spans spans
 
 	// shared holds the texts that were cut out of the prefix: the nth text belongs at offset
-	// managed.from + n*stampBytes. The bytes between two texts are a time.
-	shared  []*text
-	managed managed
+	// managed.from + n*stampBytes. The bytes between two texts are a time. It is nil if nothing was.
+	shared *[]*text
 
-	name, namespace string
-	uid             meta.UID
-	labels          meta.LabelSet
-	created         int64 // Unix seconds; of the zero time if absent
-	rare            *rare // nil for most objects
-	size            uint32
-	form            uint16
+	names    *[]string // of the declared fields; set by the cache before the entry becomes visible
+	revision storage.Revision
+	created  int64 // Unix seconds; of the zero time if absent
 
-	// splice is `"resourceVersion":"<revision>",`, rendered once so that writing an entry allocates
-	// nothing.
-	spliced uint8
-	splice  [maxSplice]byte
+	cut      uint32 // the length of the prefix
+	managed  managed
+	form     uint16
+	nameAt   uint8 // where in spans the name is, or farName
+	deleting bool
 }
+
+// farName says that the name is too far back in the spans for Entry.nameAt.
+const farName = math.MaxUint8
 
 // managed locates the managed fields in the rest of the prefix; both are 0 if there are none.
 type managed struct{ from, to uint32 }
-
-// rare holds the facts that most objects do not have.
-type rare struct {
-	fields  []string
-	owners  []meta.UID
-	deleted *time.Time
-	names   *[]string // of the fields; set by the cache before the entry becomes visible
-}
 
 const (
 	spliceHead = `"resourceVersion":"`
@@ -96,55 +91,38 @@ const (
 )
 
 // NewEntry returns the live form of a record: its storage key, the revision that wrote it, its JSON
-// and its facts. The entry keeps its arguments, so the caller must not modify them. Use it for
-// records that are in memory anyway; [Texts.NewEntry] uses less memory otherwise.
+// and its facts. The entry keeps the JSON if prefix and suffix are one piece of memory, so the
+// caller must not modify it. Use it for records that are in memory anyway; [Texts.NewEntry] uses
+// less memory otherwise.
 func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
-	e := newEntry(key, revision, facts)
-	e.prefix, e.suffix = view(body.Prefix), view(body.Suffix)
-	e.name, e.namespace, e.uid, e.labels = facts.Name, facts.Namespace, facts.UID, facts.Labels
+	e := newEntry(key, revision, &facts)
+	e.text, e.cut = whole(&body), uint32(len(body.Prefix))
 	e.managed = managed{uint32(body.Managed.From), uint32(body.Managed.To)}
-	e.count()
+	var room [maxQuickSpans]byte
+	// Nothing is cut out, so parts of the managed fields are where they were.
+	p := packer{packed: room[:0], body: &Body{Prefix: body.Prefix, Suffix: body.Suffix}, cut: len(body.Prefix)}
+	e.nameAt = uint8(min(p.facts(&facts), farName))
+	e.spans = spans(p.packed)
 	return e
 }
 
-// newEntry returns an entry without the parts that can share memory with its body.
-func newEntry(key string, revision storage.Revision, facts Facts) *Entry {
-	var e *Entry
-	if facts.Fields != nil || facts.Owners != nil || facts.Deleted != nil {
-		all := &rareEntry{rare: rare{fields: facts.Fields, owners: facts.Owners, deleted: facts.Deleted}}
-		all.entry.rare = &all.rare
-		e = &all.entry
-	} else {
-		e = &Entry{}
+// newEntry returns an entry without its text and its spans.
+func newEntry(key string, revision storage.Revision, facts *Facts) *Entry {
+	return &Entry{
+		key: key, revision: revision, created: facts.Created.Unix(), form: facts.Form, deleting: facts.Deleted != nil,
 	}
-	e.key, e.revision, e.created, e.form = key, revision, facts.Created.Unix(), facts.Form
-	e.spliced = uint8(len(appendSplice(e.splice[:0], revision)))
-	return e
 }
 
-// rareEntry is an entry with rare facts, in one piece of memory: the collector counts pieces.
-type rareEntry struct {
-	entry Entry
-	rare  rare
-}
-
-// count sets the size. Shared texts count in full, because the number of sharers is unknown.
-func (e *Entry) count() {
-	size := int(unsafe.Sizeof(*e)) + len(e.key) + len(e.prefix) + len(e.suffix)
-	for _, t := range e.shared {
-		size += int(unsafe.Sizeof(t)) + len(t.text)
-	}
-	size += len(e.labels) * int(unsafe.Sizeof(meta.Label{}))
-	if e.rare != nil {
-		size += int(unsafe.Sizeof(*e.rare))
-		for _, v := range e.rare.fields {
-			size += int(unsafe.Sizeof(v)) + len(v)
-		}
-		for _, o := range e.rare.owners {
-			size += int(unsafe.Sizeof(o)) + len(o)
+// whole returns the prefix and the suffix of a body as one text. It copies them unless the suffix
+// follows the prefix in the same piece of memory, which the capacity of the prefix tells.
+func whole(b *Body) string {
+	if cap(b.Prefix)-len(b.Prefix) >= len(b.Suffix) {
+		all := b.Prefix[:len(b.Prefix)+len(b.Suffix)]
+		if len(b.Suffix) == 0 || &all[len(b.Prefix)] == &b.Suffix[0] {
+			return view(all)
 		}
 	}
-	e.size = uint32(min(size, math.MaxUint32))
+	return view(slices.Concat(b.Prefix, b.Suffix))
 }
 
 // view returns the text of bytes that never change any more, without a copy.
@@ -169,110 +147,158 @@ func (e *Entry) Revision() storage.Revision { return e.revision }
 // Managed.Times, which are not kept. The caller must not modify it. If the entry shares texts with
 // others, the prefix is a copy.
 func (e *Entry) Body() Body {
-	b := Body{Prefix: bytesOf(e.prefix), Suffix: bytesOf(e.suffix)}
+	b := Body{Prefix: bytesOf(e.text[:e.cut]), Suffix: bytesOf(e.text[e.cut:])}
 	b.Managed.From, b.Managed.To = int(e.managed.from), int(e.managed.to)
-	if len(e.shared) > 0 {
-		b.Prefix = e.appendPrefix(make([]byte, 0, e.bare()-len(e.suffix)))
-		b.Managed.To += len(b.Prefix) - len(e.prefix)
+	if e.shared != nil {
+		b.Prefix = e.appendPrefix(make([]byte, 0, e.bare()-len(b.Suffix)))
+		b.Managed.To += len(b.Prefix) - int(e.cut)
 	}
 	return b
 }
 
-// Facts returns the facts of the object. The caller must not modify the slices. The strings may be
-// parts of the object's JSON and keep all of it in memory; copy a string that must outlive the
-// entry.
+// Facts returns the facts of the object. It makes the slices anew; [Entry.Name], [Entry.UID] and the
+// like allocate nothing. The strings may be parts of the object's JSON and keep all of it in memory;
+// copy a string that must outlive the entry.
 func (e *Entry) Facts() Facts {
-	f := Facts{Namespace: e.namespace, Name: e.name, UID: e.uid, Labels: e.labels, Created: time.Unix(e.created, 0).UTC(), Form: e.form}
-	if r := e.rare; r != nil {
-		f.Fields, f.Owners, f.Deleted = r.fields, r.owners, r.deleted
+	f := Facts{Created: time.Unix(e.created, 0).UTC(), Form: e.form}
+	u := e.unpack()
+	f.Labels = u.labels(u.number())
+	f.Fields = unpackStrings[string](&u, u.number())
+	f.Owners = unpackStrings[meta.UID](&u, u.number())
+	f.Name, f.Namespace, f.UID = u.string(), u.string(), meta.UID(u.string())
+	if e.deleting {
+		deleted := u.time()
+		f.Deleted = &deleted
 	}
 	return f
 }
 
+// Name returns the name of the object.
+func (e *Entry) Name() string {
+	u := e.unpackName()
+	return u.string()
+}
+
+// Namespace returns the namespace of the object, "" for a cluster-scoped one.
+func (e *Entry) Namespace() string {
+	u := e.unpackName()
+	u.skip(1)
+	return u.string()
+}
+
 // UID returns the uid of the object.
-func (e *Entry) UID() meta.UID { return e.uid }
+func (e *Entry) UID() meta.UID {
+	u := e.unpackName()
+	u.skip(2)
+	return meta.UID(u.string())
+}
+
+// Labels returns the labels of the object.
+func (e *Entry) Labels() meta.LabelSet {
+	u := e.unpack()
+	return u.labels(u.number())
+}
 
 // Form returns the form of the JSON, as in [Facts].
 func (e *Entry) Form() uint16 { return e.form }
 
-// Owners returns the uids of the owner references. The caller must not modify them.
+// Owners returns the uids of the owner references, nil if there are none.
 func (e *Entry) Owners() []meta.UID {
-	if e.rare == nil {
-		return nil
-	}
-	return e.rare.owners
+	u := e.unpackOwners()
+	return unpackStrings[meta.UID](&u, u.number())
 }
 
 // SameOwners reports whether the owner references of both objects, or of two states of one object,
 // are textually equal.
 func (e *Entry) SameOwners(other *Entry) bool {
-	return slices.Equal(e.Owners(), other.Owners()) && (len(e.Owners()) == 0 || e.references() == other.references())
+	u, v := e.unpackOwners(), other.unpackOwners()
+	n := u.number()
+	if n != v.number() {
+		return false
+	}
+	for range n {
+		if u.string() != v.string() {
+			return false
+		}
+	}
+	return n == 0 || e.references() == other.references()
 }
 
 // references returns the JSON of the owner references of an object that has some. The members of
 // metadata are sorted, so they are the last before the version. A quotation mark within a string
 // has a backslash before it.
 func (e *Entry) references() string {
-	return e.prefix[max(strings.LastIndex(e.prefix, `"ownerReferences":`), 0):]
+	prefix := e.text[:e.cut]
+	return prefix[max(strings.LastIndex(prefix, `"ownerReferences":`), 0):]
 }
 
 // Deleting reports whether the object has a deletion timestamp.
-func (e *Entry) Deleting() bool { return e.rare != nil && e.rare.deleted != nil }
+func (e *Entry) Deleting() bool { return e.deleting }
 
-// values returns the values of the kind's declared fields.
-func (e *Entry) values() []string {
-	if e.rare == nil {
-		return nil
-	}
-	return e.rare.fields
+// fields returns the number of values of declared fields.
+func (e *Entry) fields() int {
+	u := e.unpackFields()
+	return u.number()
 }
 
-// Size returns the approximate memory of the entry in bytes.
-func (e *Entry) Size() int { return int(e.size) }
+// field returns the value of the nth declared field.
+func (e *Entry) field(n int) string {
+	u := e.unpackFields()
+	_ = u.number()
+	u.skip(n)
+	return u.string()
+}
+
+// Size returns the approximate memory of the entry in bytes. Shared texts count in full, because
+// the number of sharers is unknown.
+func (e *Entry) Size() int {
+	size := int(unsafe.Sizeof(*e)) + len(e.key) + len(e.text) + len(e.spans)
+	for _, t := range e.texts() {
+		size += int(unsafe.Sizeof(t)) + len(t.text)
+	}
+	return size
+}
 
 // Length returns how many bytes AppendJSON appends.
-func (e *Entry) Length() int { return e.bare() + int(e.spliced) }
+func (e *Entry) Length() int {
+	return e.bare() + len(spliceHead) + digits(e.revision) + len(spliceTail)
+}
 
-// bare returns the length of the JSON without its resourceVersion.
-func (e *Entry) bare() int {
-	n := len(e.prefix) + len(e.suffix)
-	for _, t := range e.shared {
-		n += len(t.text)
+// digits returns the length of a revision in decimal.
+func digits(revision storage.Revision) int {
+	n := 1
+	for ; revision >= 10; revision /= 10 {
+		n++
 	}
 	return n
 }
 
+// bare returns the length of the JSON without its resourceVersion.
+func (e *Entry) bare() int { return len(e.text) + textBytes(e.texts()) }
+
 // AppendJSON appends the object's JSON, with the entry's revision as resourceVersion.
-func (e *Entry) AppendJSON(dst []byte) []byte {
-	dst = e.appendPrefix(dst)
-	dst = append(dst, e.splice[:e.spliced]...)
-	return append(dst, e.suffix...)
-}
+func (e *Entry) AppendJSON(dst []byte) []byte { return e.AppendJSONAt(dst, e.revision) }
 
 // AppendJSONAt appends the object's JSON with another revision as resourceVersion: a DELETED event
 // shows the last state with the revision of the deletion.
 func (e *Entry) AppendJSONAt(dst []byte, revision storage.Revision) []byte {
 	dst = e.appendPrefix(dst)
 	dst = appendSplice(dst, revision)
-	return append(dst, e.suffix...)
+	return append(dst, e.text[e.cut:]...)
 }
 
 // AppendUnmanaged is AppendJSONAt without metadata.managedFields.
 func (e *Entry) AppendUnmanaged(dst []byte, revision storage.Revision) []byte {
-	dst = append(dst, e.prefix[:e.managed.from]...)
-	dst = append(dst, e.prefix[e.managed.to:]...)
+	dst = append(dst, e.text[:e.managed.from]...)
+	dst = append(dst, e.text[e.managed.to:e.cut]...)
 	dst = appendSplice(dst, revision)
-	return append(dst, e.suffix...)
+	return append(dst, e.text[e.cut:]...)
 }
 
 // ManagedFields returns the position of metadata.managedFields, with the comma after them, in the
 // output of AppendJSON and AppendJSONAt. Both are 0 if there are none.
 func (e *Entry) ManagedFields() (from, to int) {
-	from, to = int(e.managed.from), int(e.managed.to)
-	for _, t := range e.shared {
-		to += len(t.text)
-	}
-	return from, to
+	return int(e.managed.from), int(e.managed.to) + textBytes(e.texts())
 }
 
 // IsBare reports whether object is this entry's JSON without a resourceVersion. It does not
@@ -287,32 +313,39 @@ func (e *Entry) IsBare(object []byte) bool {
 		}
 		object = object[len(part):]
 	}
-	return string(object) == e.suffix
+	return string(object) == e.text[e.cut:]
+}
+
+// texts returns the shared texts.
+func (e *Entry) texts() []*text {
+	if e.shared == nil {
+		return nil
+	}
+	return *e.shared
 }
 
 func (e *Entry) appendPrefix(dst []byte) []byte {
-	at := 0
-	for i, t := range e.shared {
-		to := int(e.managed.from) + i*stampBytes
-		dst = append(dst, e.prefix[at:to]...)
-		dst = append(dst, t.text...)
-		at = to
+	for part := range e.parts {
+		dst = append(dst, part...)
 	}
-	return append(dst, e.prefix[at:]...)
+	return dst
 }
 
 // parts yields the pieces of the prefix.
 func (e *Entry) parts(yield func(string) bool) {
 	at := 0
-	for i, t := range e.shared {
+	for i, t := range e.texts() {
 		to := int(e.managed.from) + i*stampBytes
-		if !yield(e.prefix[at:to]) || !yield(t.text) {
+		if !yield(e.text[at:to]) || !yield(t.text) {
 			return
 		}
 		at = to
 	}
-	yield(e.prefix[at:])
+	yield(e.text[at:e.cut])
 }
+
+// splices are buffers for versions: what is passed to a writer would be allocated otherwise.
+var splices = sync.Pool{New: func() any { return new([maxSplice]byte) }}
 
 // WriteTo writes the output of AppendJSON in a few calls of w.Write, without allocating. It returns
 // the number of bytes written and w's error.
@@ -324,12 +357,14 @@ func (e *Entry) WriteTo(w io.Writer) (total int64, err error) {
 			return total, err
 		}
 	}
-	n, err := w.Write(e.splice[:e.spliced])
+	splice := splices.Get().(*[maxSplice]byte)
+	n, err := w.Write(appendSplice(splice[:0], e.revision))
+	splices.Put(splice)
 	total += int64(n)
 	if err != nil {
 		return total, err
 	}
-	n, err = w.Write(bytesOf(e.suffix))
+	n, err = w.Write(bytesOf(e.text[e.cut:]))
 	return total + int64(n), err
 }
 
@@ -348,22 +383,26 @@ var (
 )
 
 // Get returns the value of a label.
-func (e *entryLabels) Get(key string) (string, bool) { return e.labels.Get(key) }
+func (e *entryLabels) Get(key string) (string, bool) {
+	u := (*Entry)(e).unpack()
+	return u.value(key, u.number())
+}
 
 // Get returns the value of a selectable field.
 func (e *entryFields) Get(field string) (string, bool) {
+	entry := (*Entry)(e)
 	switch field {
 	case fieldName:
-		return e.name, true
+		return entry.Name(), true
 	case fieldNamespace:
-		return e.namespace, true
+		return entry.Namespace(), true
 	}
-	if e.rare == nil || e.rare.names == nil {
+	if e.names == nil {
 		return "", false
 	}
-	for i, name := range *e.rare.names {
+	for i, name := range *e.names {
 		if name == field {
-			return e.rare.fields[i], true
+			return entry.field(i), true
 		}
 	}
 	return "", false

@@ -94,8 +94,8 @@ func TestEntryRemembersWhatItWasMadeOf(t *testing.T) {
 	e := entryAt(t, o, 5)
 	require.Equal(t, "/r/widgets/ns/n\x01/", e.Key())
 	require.Equal(t, storage.Revision(5), e.Revision())
-	require.Equal(t, "n", e.Facts().Name)
-	require.Equal(t, meta.LabelSet{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}, e.Facts().Labels)
+	require.Equal(t, "n", e.Name())
+	require.Equal(t, meta.LabelSet{{Key: "a", Value: "1"}, {Key: "b", Value: "2"}}, e.Labels())
 	require.Equal(t, string(o.encode()), string(e.Body().Prefix)+string(e.Body().Suffix))
 	require.Greater(t, e.Size(), len(o.encode()))
 }

@@ -25,13 +25,13 @@ type Filter struct {
 func (f Filter) Matches(e *Entry) bool { return f.matches(e) }
 
 func (f *Filter) matches(e *Entry) bool {
-	if f.Namespace != "" && f.Namespace != e.namespace {
+	if f.Namespace != "" && f.Namespace != e.Namespace() {
 		return false
 	}
-	if f.Name != "" && f.Name != e.name {
+	if f.Name != "" && f.Name != e.Name() {
 		return false
 	}
-	return (f.Shards == nil || f.Shards.Matches(e.uid, e.namespace)) &&
+	return (f.Shards == nil || f.Shards.Matches(e.UID(), e.Namespace())) &&
 		(f.Labels.Empty() || f.Labels.Matches((*entryLabels)(e))) &&
 		(f.Fields.Empty() || f.Fields.Matches((*entryFields)(e)))
 }

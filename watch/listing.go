@@ -126,14 +126,14 @@ func (c *Cache) check(record storage.Record, entry *Entry, err error) (*Entry, *
 		err = errors.New("no entry and no error")
 	case entry.key != record.Key || entry.revision != record.Revision:
 		err = fmt.Errorf("the entry is %q at revision %s", entry.key, entry.revision)
-	case len(entry.values()) != len(c.config.Fields):
-		err = fmt.Errorf("the entry has %d field values for %d declared fields", len(entry.values()), len(c.config.Fields))
+	case entry.fields() != len(c.config.Fields):
+		err = fmt.Errorf("the entry has %d field values for %d declared fields", entry.fields(), len(c.config.Fields))
 	}
 	if err != nil {
 		return nil, &DecodeError{StorageName: c.config.StorageName, Key: record.Key, Revision: record.Revision, Err: err}
 	}
-	if entry.rare != nil {
-		entry.rare.names = c.config.names
+	if len(c.config.Fields) > 0 {
+		entry.names = c.config.names
 	}
 	return entry, nil
 }

@@ -34,7 +34,7 @@ func (n *register) Filled(_ string, entries iter.Seq[*watch.Entry]) {
 	n.fills++
 	n.known = map[string]storage.Revision{}
 	for e := range entries {
-		n.known[e.Facts().Name] = e.Revision()
+		n.known[e.Name()] = e.Revision()
 	}
 }
 
@@ -45,10 +45,10 @@ func (n *register) Changed(prev, next *watch.Entry) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if next == nil {
-		delete(n.known, prev.Facts().Name)
+		delete(n.known, prev.Name())
 		return
 	}
-	n.known[next.Facts().Name] = next.Revision()
+	n.known[next.Name()] = next.Revision()
 }
 
 func (n *register) list() map[string]storage.Revision {

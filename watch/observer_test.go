@@ -22,7 +22,7 @@ type notebook struct {
 func (n *notebook) Filled(prefix string, entries iter.Seq[*watch.Entry]) {
 	line := "filled " + prefix
 	for e := range entries {
-		line += fmt.Sprint(" ", e.Facts().Name)
+		line += fmt.Sprint(" ", e.Name())
 	}
 	n.lines = append(n.lines, line)
 }
@@ -38,7 +38,7 @@ func revisions(e *watch.Entry) string {
 	if e == nil {
 		return ""
 	}
-	return fmt.Sprint(e.Facts().Name, "@", e.Revision())
+	return fmt.Sprint(e.Name(), "@", e.Revision())
 }
 
 func either(a, b *watch.Entry) *watch.Entry {

@@ -211,7 +211,7 @@ func (r *roster) unpark(c *change, before storage.Revision, woken []*Cursor) []*
 	if entry == nil {
 		entry = c.prev
 	}
-	namespace, name := entry.namespace, entry.name
+	namespace, name := entry.Namespace(), entry.Name()
 	woken = r.unparkAt(place{field: placeAll}, c, woken)
 	woken = r.unparkAt(place{field: placeNamespace, a: namespace}, c, woken)
 	woken = r.unparkAt(place{field: placeName, a: name}, c, woken)
@@ -220,10 +220,13 @@ func (r *roster) unpark(c *change, before storage.Revision, woken []*Cursor) []*
 		if groups == 0 {
 			continue
 		}
-		now := entry.values()[i]
+		now := entry.field(i)
 		woken = r.unparkAt(place{field: i, a: now}, c, woken)
-		if c.prev != nil && c.prev.values()[i] != now {
-			woken = r.unparkAt(place{field: i, a: c.prev.values()[i]}, c, woken)
+		if c.prev == nil {
+			continue
+		}
+		if was := c.prev.field(i); was != now {
+			woken = r.unparkAt(place{field: i, a: was}, c, woken)
 		}
 	}
 	if len(r.labels) > 0 {
@@ -235,15 +238,19 @@ func (r *roster) unpark(c *change, before storage.Revision, woken []*Cursor) []*
 // unparkLabels looks under the current labels (of a deleted object, the last ones) and under the
 // removed ones.
 func (r *roster) unparkLabels(c *change, now *Entry, woken []*Cursor) []*Cursor {
-	for _, l := range now.labels {
-		woken = r.unparkLabel(now.namespace, l, c, woken)
+	namespace := now.Namespace()
+	u := now.unpack()
+	for range u.number() {
+		woken = r.unparkLabel(namespace, meta.Label{Key: u.string(), Value: u.string()}, c, woken)
 	}
 	if c.prev == nil || c.prev == now {
 		return woken
 	}
-	for _, l := range c.prev.labels {
-		if value, ok := now.labels.Get(l.Key); !ok || value != l.Value {
-			woken = r.unparkLabel(now.namespace, l, c, woken)
+	u = c.prev.unpack()
+	for range u.number() {
+		l := meta.Label{Key: u.string(), Value: u.string()}
+		if value, ok := (*entryLabels)(now).Get(l.Key); !ok || value != l.Value {
+			woken = r.unparkLabel(namespace, l, c, woken)
 		}
 	}
 	return woken

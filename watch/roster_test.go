@@ -100,7 +100,7 @@ func drawChange(t *random.T, revision storage.Revision, fields []string) change 
 			Namespace: namespace, Name: name, Labels: meta.NewLabelSet(labels),
 			Fields: []string{random.SampledFrom([]string{"", "red", "blue"}).Draw(t, what+"color")},
 		})
-		e.rare.names = &fields
+		e.names = &fields
 		return e
 	}
 	c := change{revision: revision}

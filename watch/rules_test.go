@@ -436,7 +436,7 @@ func TestRule14_InterleavedPagers(t *testing.T) {
 			p.fromMemory = !s.Stored()
 			n := 0
 			for e := range s.Ascend("", p.after) {
-				p.got, p.after = append(p.got, "a/"+e.Facts().Name), e.Key()
+				p.got, p.after = append(p.got, "a/"+e.Name()), e.Key()
 				if n++; n == 13 {
 					break
 				}

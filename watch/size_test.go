@@ -10,6 +10,5 @@ import (
 // There is an entry for each object, so the collector's size class of it is part of the budget of
 // docs/design/0049-memory.md.
 func TestEntriesAreSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Entry{}), uintptr(224), "the next class is 240")
-	require.LessOrEqual(t, unsafe.Sizeof(rareEntry{}), uintptr(288), "the next class is 320")
+	require.LessOrEqual(t, unsafe.Sizeof(Entry{}), uintptr(96), "the next class is 112")
 }

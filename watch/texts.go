@@ -1,11 +1,10 @@
 package watch
 
 import (
-	"strings"
+	"slices"
 	"sync"
 	"unsafe"
 
-	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -25,6 +24,10 @@ type Texts struct {
 type text struct {
 	text string
 	only []*text // itself, for entries with a single text
+
+	// latest is the texts of the newest entry whose first text is this one. Most entries have the
+	// same texts as another one.
+	latest *[]*text
 }
 
 const (
@@ -45,17 +48,23 @@ const (
 func NewTexts() *Texts { return &Texts{young: map[string]*text{}} }
 
 // NewEntry returns an entry like [NewEntry], but with as little memory as possible. It copies what
-// it needs of the body into one piece of memory and keeps the slices in facts. Strings in these
-// that are parts of the body become parts of the copy.
+// it needs of the body and of the facts into one piece of memory.
 func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts Facts) *Entry {
-	e := newEntry(key, revision, facts)
+	e := newEntry(key, revision, &facts)
 	m := &body.Managed
 	if m.sharable(len(body.Prefix)) {
 		e.shared = t.take(body.Prefix, m)
 	}
-	own := make([]byte, 0, len(body.Prefix)+len(body.Suffix)-textBytes(e.shared))
+	e.cut = uint32(len(body.Prefix) - textBytes(e.texts()))
+	e.managed = managed{uint32(m.From), uint32(m.To - len(body.Prefix) + int(e.cut))}
+	var room [maxQuickSpans]byte
+	p := packer{packed: room[:0], body: &body, cut: int(e.cut)}
+	e.nameAt = uint8(min(p.facts(&facts), farName))
+
+	length := int(e.cut) + len(body.Suffix)
+	own := make([]byte, 0, length+len(p.packed))
 	at := 0
-	if len(e.shared) > 0 {
+	if e.shared != nil {
 		own = append(own, body.Prefix[:m.From]...)
 		for _, from := range m.Times {
 			own = append(own, body.Prefix[from:from+stampBytes]...)
@@ -63,12 +72,9 @@ func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts
 		}
 	}
 	own = append(own, body.Prefix[at:]...)
-	cut := len(own)
 	own = append(own, body.Suffix...)
-	e.prefix, e.suffix = view(own)[:cut], view(own)[cut:]
-	e.managed = managed{uint32(m.From), uint32(m.To - (len(body.Prefix) - cut))}
-	move{body: &body, own: view(own), cut: cut}.facts(e, &facts)
-	e.count()
+	own = append(own, p.packed...)
+	e.text, e.spans = view(own[:length]), spans(view(own[length:]))
 	return e
 }
 
@@ -91,19 +97,25 @@ func textBytes(texts []*text) (n int) {
 	return n
 }
 
-// take returns the texts before each of the times.
-func (t *Texts) take(prefix []byte, m *Managed) []*text {
+// take returns the texts before each of the times. Those with the same texts share the slice, too.
+func (t *Texts) take(prefix []byte, m *Managed) *[]*text {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	first := t.get(prefix[m.From:m.Times[0]])
 	if len(m.Times) == 1 {
-		return t.get(prefix[m.From:m.Times[0]]).only
+		return &first.only
 	}
-	out, at := make([]*text, len(m.Times)), m.From
-	for i, from := range m.Times {
-		out[i] = t.get(prefix[at:from])
+	var room [maxTexts]*text
+	out, at := room[:0], m.From
+	for _, from := range m.Times {
+		out = append(out, t.get(prefix[at:from]))
 		at = from + stampBytes
 	}
-	return out
+	if first.latest == nil || !slices.Equal(*first.latest, out) {
+		own := slices.Clone(out)
+		first.latest = &own
+	}
+	return first.latest
 }
 
 func (t *Texts) get(b []byte) *text {
@@ -121,46 +133,6 @@ func (t *Texts) get(b []byte) *text {
 	t.young[found.text] = found
 	t.bytes += len(b) + textOverhead
 	return found
-}
-
-// move maps parts of a body to the same parts of an entry's own memory, in which the first cut
-// bytes are the prefix.
-type move struct {
-	body *Body
-	own  string
-	cut  int
-}
-
-func (m move) facts(e *Entry, f *Facts) {
-	e.name, e.namespace, e.uid = m.text(f.Name), m.text(f.Namespace), meta.UID(m.text(string(f.UID)))
-	for i := range f.Labels {
-		l := &f.Labels[i]
-		l.Key, l.Value = m.text(l.Key), m.text(l.Value)
-	}
-	for i := range f.Fields {
-		f.Fields[i] = m.text(f.Fields[i])
-	}
-	for i := range f.Owners {
-		f.Owners[i] = meta.UID(m.text(string(f.Owners[i])))
-	}
-	e.labels = f.Labels
-}
-
-// text returns the copy of s in the entry's memory if s is a part of the body, or else s itself.
-func (m move) text(s string) string {
-	if from, ok := part(m.body.Suffix, s); ok {
-		return m.own[m.cut+from:][:len(s)]
-	}
-	from, ok := part(m.body.Prefix, s)
-	switch {
-	case !ok:
-		return s
-	case from+len(s) <= m.body.Managed.From:
-		return m.own[from:][:len(s)]
-	case from >= m.body.Managed.To:
-		return m.own[from-len(m.body.Prefix)+m.cut:][:len(s)]
-	}
-	return strings.Clone(s)
 }
 
 // part returns where in b the memory of s lies, if it does. It compares addresses and reads no

@@ -57,7 +57,7 @@ func (a *checker) checkLegacy(ctx context.Context, token string, c *claims, now 
 	case err != nil:
 		return err
 	}
-	labels := secret.Facts().Labels
+	labels := secret.Labels()
 	if used, _ := labels.Get(LastUsedLabel); !recent(used, now) {
 		a.used.note(Use{Namespace: l.Namespace, Secret: l.Secret, UID: secret.UID(), Day: day(now)})
 	}

@@ -50,12 +50,12 @@ func (x *namespaceIndex[T]) Changed(prev, next *watch.Entry) {
 		x.put(next)
 		return
 	}
-	x.drop(prev.Facts().Namespace, prev.Facts().Name)
+	x.drop(prev.Namespace(), prev.Name())
 }
 
 // put takes an object in. The lists of an index are replaced and never changed, for readers keep them.
 func (x *namespaceIndex[T]) put(e *watch.Entry) {
-	namespace, name := e.Facts().Namespace, e.Facts().Name
+	namespace, name := e.Namespace(), e.Name()
 	object := new(T)
 	if err := json.Unmarshal(e.AppendJSON(nil), object); err != nil {
 		x.drop(namespace, name) // its kind has checked it, so this does not happen

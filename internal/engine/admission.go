@@ -160,7 +160,7 @@ func (s admissionServer) Labels(ctx context.Context, of meta.GroupVersionResourc
 	if err != nil {
 		return nil, err
 	}
-	return entry.Facts().Labels, nil
+	return entry.Labels(), nil
 }
 
 func (s admissionServer) List(ctx context.Context, of meta.GroupVersionResource, namespace string) iter.Seq2[map[string]any, error] {

@@ -215,7 +215,7 @@ func TestAChangeThatFailsHalfWayChangesNothing(t *testing.T) {
 	create(t, e, "y")
 	events, err := cursor.Next(t.Context(), nil)
 	require.NoError(t, err)
-	require.Equal(t, "y", events[len(events)-1].Entry.Facts().Name)
+	require.Equal(t, "y", events[len(events)-1].Entry.Name())
 	require.NotContains(t, string(events[len(events)-1].Entry.AppendJSON(nil)), "colour", "by the schema that is served")
 	require.Len(t, listed(t, e, "v1beta1", registry.ListRequest{}), 3)
 	require.Zero(t, gearKind.since(), "records are still in the form that is served")
@@ -317,7 +317,7 @@ func TestKindsChangeUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	for entry, err := range list.Items {
 		require.NoError(t, err)
-		want[entry.Facts().Name] = size(t, entry)
+		want[entry.Name()] = size(t, entry)
 	}
 	for i := range watchers {
 		require.Equal(t, want, watchers[i].seen)
@@ -484,9 +484,9 @@ func (i *informer) note(t *testing.T, event watch.Event) {
 	i.at = max(i.at, event.Revision)
 	switch event.Type {
 	case meta.Added, meta.Modified:
-		i.seen[event.Entry.Facts().Name] = size(t, event.Entry)
+		i.seen[event.Entry.Name()] = size(t, event.Entry)
 	case meta.Deleted:
-		delete(i.seen, event.Entry.Facts().Name)
+		delete(i.seen, event.Entry.Name())
 	}
 }
 

@@ -516,7 +516,7 @@ func TestPATCH_16_WritersOfDifferentFieldsSeeNoConflict(t *testing.T) {
 		}
 		entry, err := e.Get(t.Context(), named("x"), registry.ListRequest{})
 		require.NoError(t, err)
-		require.Len(t, entry.Facts().Labels, 16)
+		require.Len(t, entry.Labels(), 16)
 	})
 }
 
@@ -693,7 +693,7 @@ func TestPAGE_ChunksShowOneSnapshot(t *testing.T) {
 			require.Equal(t, version, l.Revision, "COLL-06")
 			for entry, err := range l.Items {
 				require.NoError(t, err)
-				names = append(names, entry.Facts().Name)
+				names = append(names, entry.Name())
 			}
 			if l.Continue == "" {
 				break
@@ -738,7 +738,7 @@ func TestSEC_W8_ALargeChunkOfAnOldStateIsNotHeld(t *testing.T) {
 		n := 0
 		for entry, err := range l.Items {
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf("w%05d", n), entry.Facts().Name)
+			require.Equal(t, fmt.Sprintf("w%05d", n), entry.Name())
 			n++
 		}
 		require.Equal(t, min(limit, objects-1), int64(n))
@@ -768,7 +768,7 @@ func TestPAGE_08_AnExpiredTokenBringsOneThatGoesOn(t *testing.T) {
 	var names []string
 	for entry, err := range l.Items {
 		require.NoError(t, err)
-		names = append(names, entry.Facts().Name)
+		names = append(names, entry.Name())
 	}
 	require.Equal(t, []string{"w2", "w3", "x"}, names)
 }
@@ -826,7 +826,7 @@ func follow(t *testing.T, c *watch.Cursor, n int) []string {
 				got = append(got, string(ev.Type))
 				continue
 			}
-			got = append(got, string(ev.Type)+" "+ev.Entry.Facts().Name)
+			got = append(got, string(ev.Type)+" "+ev.Entry.Name())
 		}
 	}
 	return got

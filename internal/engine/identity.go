@@ -196,9 +196,9 @@ func (w *write) identifyStored() error {
 	if !ok && tree.At(w.sent.new, "metadata", "uid") != nil {
 		return status.BadRequest("metadata.uid must be a string")
 	}
-	other := uid != "" && uid != string(w.entry.Facts().UID)
+	other := uid != "" && uid != string(w.entry.UID())
 	if other && !w.patching() {
-		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(uid), w.entry.Facts().UID))
+		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(uid), w.entry.UID()))
 	}
 	if err := w.checkVersion(); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (l *load) next(c *watch.Cursor, served *engine.Served, seen map[string]int6
 		if err != nil {
 			return at, err
 		}
-		name := shown.Facts().Name
+		name := shown.Name()
 		if int64(e.Revision) <= seen[name] {
 			return at, fmt.Errorf("%s goes back from version %d to %d", name, seen[name], e.Revision)
 		}
@@ -192,7 +192,7 @@ func TestMigrationUnderLoad(t *testing.T) {
 	require.NoError(t, err)
 	for entry, err := range all.Items {
 		require.NoError(t, err)
-		state[entry.Facts().Name] = int64(entry.Revision())
+		state[entry.Name()] = int64(entry.Revision())
 	}
 	require.Len(t, state, objects)
 	require.Equal(t, state, one(last.Entry.Revision()), "a watcher of v1 has seen it all")

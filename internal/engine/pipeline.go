@@ -300,7 +300,7 @@ func (w *write) pretend(ctx context.Context) error {
 			return err
 		}
 		if existing != nil { // DRY-06
-			return w.alreadyExists(existing.Facts().Deleted != nil)
+			return w.alreadyExists(existing.Deleting())
 		}
 		live, encoded, err := w.live()
 		if err != nil {

@@ -36,7 +36,7 @@ func read(ctx context.Context, w *write) error {
 		return nil
 	}
 	if !w.mayUpdate {
-		return w.alreadyExists(entry.Facts().Deleted != nil)
+		return w.alreadyExists(entry.Deleting())
 	}
 	w.entry = entry
 	if err := w.oldForms(ctx); err != nil {
@@ -405,7 +405,7 @@ func (e *Engine) commitError(ctx context.Context, w *write, err error) error {
 	if err != nil && status.ReasonOf(err) != meta.ReasonStoreReadError {
 		return err
 	}
-	return w.alreadyExists(existing != nil && existing.Facts().Deleted != nil)
+	return w.alreadyExists(existing != nil && existing.Deleting())
 }
 
 func (w *write) alreadyExists(ending bool) error {

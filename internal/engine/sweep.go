@@ -25,8 +25,8 @@ func (e *Engine) Sweep(ctx context.Context, s *Served, namespace string, before 
 		if entry.Revision() >= before {
 			continue
 		}
-		t := registry.Target{Resource: s.Kind.GroupVersionResource(), Namespace: namespace, Name: entry.Facts().Name}
-		_, err := e.deleteFrom(ctx, s, t, registry.DeleteOptions{UID: entry.Facts().UID, Propagation: meta.DeletePropagationBackground}, asked{})
+		t := registry.Target{Resource: s.Kind.GroupVersionResource(), Namespace: namespace, Name: entry.Name()}
+		_, err := e.deleteFrom(ctx, s, t, registry.DeleteOptions{UID: entry.UID(), Propagation: meta.DeletePropagationBackground}, asked{})
 		if err != nil && first == nil && !status.IsNotFound(err) && !status.IsConflict(err) {
 			first = err
 		}

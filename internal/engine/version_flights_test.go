@@ -47,7 +47,7 @@ func TestManyReadersWaitForOneConversion(t *testing.T) {
 		for range 50 {
 			readers.Go(func() {
 				entry, err := e.Get(t.Context(), potAt("v2", "x"), registry.ListRequest{})
-				if err != nil || entry.Facts().Name != "x" {
+				if err != nil || entry.Name() != "x" {
 					failed.Add(1)
 				}
 			})
@@ -120,7 +120,7 @@ func TestEventsAreConvertedTogether(t *testing.T) {
 				break
 			}
 			require.Equal(t, potGroup+"/v2", tree(t, &registry.Result{Entry: event.Entry})["apiVersion"])
-			names = append(names, event.Entry.Facts().Name)
+			names = append(names, event.Entry.Name())
 		}
 		require.Len(t, names, objects)
 	}

@@ -101,7 +101,7 @@ func TestRecordsOfAnotherVersionAreConvertedWhenTheyAreRead(t *testing.T) {
 		require.Len(t, listed(t, e, version, registry.ListRequest{MetadataOnly: true}), objects)
 		entry, err := e.Get(t.Context(), gearAt(version, gearName(3)), registry.ListRequest{MetadataOnly: true})
 		require.NoError(t, err)
-		require.Equal(t, gearName(3), entry.Facts().Name)
+		require.Equal(t, gearName(3), entry.Name())
 	}
 	require.Zero(t, k.since(), "for metadata")
 

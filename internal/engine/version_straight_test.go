@@ -509,7 +509,7 @@ func TestSelectableFieldsOfAStraightKind(t *testing.T) {
 		}
 		for entry, err := range l.Items {
 			require.NoError(t, err)
-			out = append(out, entry.Facts().Name)
+			out = append(out, entry.Name())
 		}
 		return out, nil
 	}

@@ -298,7 +298,7 @@ func TestVER_15_AListEndsAtWhatCannotBeShown(t *testing.T) {
 			require.ErrorContains(t, err, `"a/b" cannot be shown`)
 			break
 		}
-		names = append(names, entry.Facts().Name)
+		names = append(names, entry.Name())
 	}
 	require.Equal(t, []string{"a"}, names)
 }

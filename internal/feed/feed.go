@@ -26,7 +26,7 @@ func (f *Feed[T]) Filled(_ string, entries iter.Seq[*watch.Entry]) {
 	defer f.Lock.Unlock()
 	present := map[string]bool{}
 	for e := range entries {
-		present[e.Facts().Name] = true
+		present[e.Name()] = true
 		f.take(e)
 	}
 	for _, name := range f.Known() {
@@ -44,7 +44,7 @@ func (f *Feed[T]) Changed(prev, next *watch.Entry) {
 	if next != nil {
 		f.take(next)
 	} else {
-		f.Drop(prev.Facts().Name)
+		f.Drop(prev.Name())
 	}
 	f.Publish()
 }
@@ -53,7 +53,7 @@ func (f *Feed[T]) Changed(prev, next *watch.Entry) {
 func (f *Feed[T]) take(e *watch.Entry) {
 	var object T
 	if err := json.Unmarshal(e.AppendJSON(nil), &object); err != nil {
-		f.Drop(e.Facts().Name)
+		f.Drop(e.Name())
 		return
 	}
 	f.Put(&object)

@@ -26,7 +26,7 @@ func (s *session) liesElsewhere(served *engine.Served, ref meta.OwnerReference) 
 	for range maxNamespaces {
 		namespace := ""
 		for first := range snapshot.Ascend(prefix, after) {
-			namespace = first.Facts().Namespace
+			namespace = first.Namespace()
 			break
 		}
 		if namespace == "" {

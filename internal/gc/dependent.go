@@ -96,7 +96,7 @@ func (s *session) weighOtherVersions(ctx context.Context, o *object, ref meta.Ow
 func (s *session) weighIn(ctx context.Context, o *object, ref meta.OwnerReference, served *engine.Served) (verdict, *object, error) {
 	r, namespace := served.Resource, ""
 	if !r.ClusterScoped {
-		if namespace = o.entry.Facts().Namespace; namespace == "" {
+		if namespace = o.entry.Namespace(); namespace == "" {
 			return foreign, nil, nil
 		}
 	}

@@ -432,7 +432,7 @@ func (p *player) everything() map[string]*Part {
 		require.NoError(p.w.t, err)
 		for e, err := range l.Items {
 			require.NoError(p.w.t, err)
-			path := plural + "/" + strings.TrimPrefix(meta.Key{Namespace: e.Facts().Namespace, Name: e.Facts().Name}.String(), "/")
+			path := plural + "/" + strings.TrimPrefix(meta.Key{Namespace: e.Namespace(), Name: e.Name()}.String(), "/")
 			out[path] = p.w.get(path)
 		}
 	}

@@ -127,7 +127,7 @@ func (s *session) outcome(o *object, err error) error {
 			return errRace
 		}
 	}
-	return fmt.Errorf("%s %s: %w", o.served.Resource.GroupResource(), o.entry.Facts().Name, err)
+	return fmt.Errorf("%s %s: %w", o.served.Resource.GroupResource(), o.entry.Name(), err)
 }
 
 // setOwners replaces the owner references of an object.

@@ -137,7 +137,7 @@ func (s *session) means(d *object, ref meta.OwnerReference, owner *object) bool 
 		return false
 	}
 	at := owner.entry.Facts()
-	if ref.Name != at.Name || at.Namespace != "" && at.Namespace != d.entry.Facts().Namespace {
+	if ref.Name != at.Name || at.Namespace != "" && at.Namespace != d.entry.Namespace() {
 		return false
 	}
 	if served, ok := s.present().named[gv.WithKind(ref.Kind)]; ok {

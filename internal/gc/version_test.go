@@ -67,7 +67,7 @@ func TestVER_15_TheCollectorConvertsNothing(t *testing.T) {
 				var left []string
 				for e, err := range list.Items {
 					require.NoError(t, err)
-					left = append(left, e.Facts().Name)
+					left = append(left, e.Name())
 					require.Equal(t, []meta.UID{other.UID}, e.Owners())
 				}
 				require.Equal(t, []string{"of-two"}, left)

@@ -267,7 +267,7 @@ func (c *call) delete() error {
 	}
 	details := &meta.StatusDetails{Name: c.at.Target.Name, Group: r.Group, Kind: r.Plural}
 	if result.Entry != nil {
-		details.UID = result.Entry.Facts().UID
+		details.UID = result.Entry.UID()
 	}
 	return c.answerSuccess(form, details)
 }

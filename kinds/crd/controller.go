@@ -88,7 +88,7 @@ func (c *controller) start(ctx context.Context, o registry.Objects) error {
 		}
 		d, err := read(e)
 		if err != nil {
-			c.engine.Logger().Error(err, "a definition cannot be read; its kind is not served", "name", e.Facts().Name)
+			c.engine.Logger().Error(err, "a definition cannot be read; its kind is not served", "name", e.Name())
 			continue
 		}
 		c.know(d)
@@ -203,7 +203,7 @@ func (c *controller) follow(ctx context.Context, o registry.Objects) error {
 		}
 		name := ""
 		if event.Entry != nil {
-			name = event.Entry.Facts().Name
+			name = event.Entry.Name()
 		}
 		switch event.Type {
 		case meta.Bookmark:
@@ -259,7 +259,7 @@ func (c *controller) forgetAllBut(ctx context.Context, seen map[string]bool) err
 }
 
 func (c *controller) changed(ctx context.Context, e *watch.Entry) error {
-	name := e.Facts().Name
+	name := e.Name()
 	if have := c.known[name]; have != nil && have.ResourceVersion == e.Revision().String() && c.served[name] != nil && have.DeletionTimestamp == nil {
 		return c.settle(ctx, name) // read at the start, or written by this controller
 	}

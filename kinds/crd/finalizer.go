@@ -106,7 +106,7 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 			if err != nil {
 				return err
 			}
-			namespaces[e.Facts().Namespace] = true
+			namespaces[e.Namespace()] = true
 		}
 		for namespace := range namespaces {
 			if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}); err != nil {

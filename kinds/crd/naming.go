@@ -168,7 +168,7 @@ func (c *controller) catchUp(ctx context.Context, group string) error {
 		if err != nil {
 			return err
 		}
-		name := e.Facts().Name
+		name := e.Name()
 		if have := c.known[name]; !strings.HasSuffix(name, "."+group) || have != nil && have.ResourceVersion == e.Revision().String() {
 			continue
 		}

@@ -65,7 +65,7 @@ func TestCheckAcceptsWhatHappened(t *testing.T) {
 	r.Bookmark(100)
 	require.NoError(t, h.Check(r, 100))
 
-	isB := func(e *watch.Entry) bool { return e.Facts().Name == "b" }
+	isB := func(e *watch.Entry) bool { return e.Name() == "b" }
 	onlyB := &watchtest.Recording{Match: isB, From: 2}
 	onlyB.Events(event(meta.Deleted, "b", 2, 7))
 	require.NoError(t, h.Check(onlyB, 100))
@@ -266,7 +266,7 @@ func TestDamageShows(t *testing.T) {
 // What a watcher sees need not be the whole object.
 func TestCheckOfAnotherShape(t *testing.T) {
 	r := &watchtest.Recording{Match: everything, From: 7, Show: func(dst []byte, e *watch.Entry, revision storage.Revision) []byte {
-		return fmt.Appendf(dst, `{"name":%q, "at":%d}`, e.Facts().Name, revision)
+		return fmt.Appendf(dst, `{"name":%q, "at":%d}`, e.Name(), revision)
 	}}
 	r.Tell(watchtest.Event{Type: meta.Added, Namespace: "ns", Name: "c", Revision: 9, Object: []byte(`{"at":9,"name":"c"}`)})
 	require.NoError(t, happened().Check(r, 9))
