@@ -3,6 +3,7 @@ package watch
 import (
 	"io"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,9 +101,9 @@ func NewEntry(key string, revision storage.Revision, body Body, facts Facts) *En
 	e.managed = managed{uint32(body.Managed.From), uint32(body.Managed.To)}
 	var room [maxQuickSpans]byte
 	// Nothing is cut out, so parts of the managed fields are where they were.
-	p := packer{packed: room[:0], body: &Body{Prefix: body.Prefix, Suffix: body.Suffix}, cut: len(body.Prefix)}
-	e.nameAt = uint8(min(p.facts(&facts), farName))
-	e.spans = spans(p.packed)
+	p := packer{body: &Body{Prefix: body.Prefix, Suffix: body.Suffix}, cut: len(body.Prefix)}
+	packed, name := p.append(room[:0], &facts)
+	e.spans, e.nameAt = spans(packed), uint8(min(name, farName))
 	return e
 }
 
@@ -266,11 +267,16 @@ func (e *Entry) Length() int {
 
 // digits returns the length of a revision in decimal.
 func digits(revision storage.Revision) int {
-	n := 1
-	for ; revision >= 10; revision /= 10 {
-		n++
+	n := (bits.Len64(uint64(revision)|1)*1233)>>12 + 1 // 1233/4096 is a little more than log10(2)
+	if n <= len(powers) && uint64(revision) < powers[n-1] {
+		n--
 	}
-	return n
+	return max(n, 1)
+}
+
+// powers are those of 10 that a uint64 can hold.
+var powers = [20]uint64{
+	1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19,
 }
 
 // bare returns the length of the JSON without its resourceVersion.
@@ -325,10 +331,14 @@ func (e *Entry) texts() []*text {
 }
 
 func (e *Entry) appendPrefix(dst []byte) []byte {
-	for part := range e.parts {
-		dst = append(dst, part...)
+	at := 0
+	for i, t := range e.texts() {
+		to := int(e.managed.from) + i*stampBytes
+		dst = append(dst, e.text[at:to]...)
+		dst = append(dst, t.text...)
+		at = to
 	}
-	return dst
+	return append(dst, e.text[at:e.cut]...)
 }
 
 // parts yields the pieces of the prefix.

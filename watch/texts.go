@@ -58,11 +58,11 @@ func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts
 	e.cut = uint32(len(body.Prefix) - textBytes(e.texts()))
 	e.managed = managed{uint32(m.From), uint32(m.To - len(body.Prefix) + int(e.cut))}
 	var room [maxQuickSpans]byte
-	p := packer{packed: room[:0], body: &body, cut: int(e.cut)}
-	e.nameAt = uint8(min(p.facts(&facts), farName))
+	packed, name := packer{body: &body, cut: int(e.cut)}.append(room[:0], &facts)
+	e.nameAt = uint8(min(name, farName))
 
 	length := int(e.cut) + len(body.Suffix)
-	own := make([]byte, 0, length+len(p.packed))
+	own := make([]byte, 0, length+len(packed))
 	at := 0
 	if e.shared != nil {
 		own = append(own, body.Prefix[:m.From]...)
@@ -73,7 +73,7 @@ func (t *Texts) NewEntry(key string, revision storage.Revision, body Body, facts
 	}
 	own = append(own, body.Prefix[at:]...)
 	own = append(own, body.Suffix...)
-	own = append(own, p.packed...)
+	own = append(own, packed...)
 	e.text, e.spans = view(own[:length]), spans(view(own[length:]))
 	return e
 }
