@@ -1,6 +1,7 @@
 package ordered
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/tidwall/btree"
@@ -27,6 +28,15 @@ func (s *Set[T]) Load(item T) { s.tree.Load(item) }
 
 // Remove removes an item.
 func (s *Set[T]) Remove(item T) { s.tree.Delete(item) }
+
+// Get returns the item of the set that is the same as one.
+func (s *Set[T]) Get(as T) (item T, ok bool) { return s.tree.Get(as) }
+
+// Ascend yields the items from one (inclusive), which need not be in the set, in their order. The set
+// must not be modified during the iteration.
+func (s *Set[T]) Ascend(from T) iter.Seq[T] {
+	return func(yield func(T) bool) { s.tree.Ascend(from, yield) }
+}
 
 // Len returns the number of items. It takes constant time.
 func (s *Set[T]) Len() int { return s.tree.Len() }

@@ -114,16 +114,16 @@ func (c *check) compareIndex(db *DB) error {
 func (c *check) compareKeys(x *index, from string) (next string, more bool, err error) {
 	const keys = 1024
 	n := 0
-	for key, e := range x.keys.Ascend(from) {
+	for e := range x.ascend(from) {
 		if n++; n > keys {
-			return key, true, nil
+			return e.key, true, nil
 		}
 		for _, v := range e.older() {
-			if err := c.find(key, v.position); err != nil {
+			if err := c.find(e.key, v.position); err != nil {
 				return "", false, err
 			}
 		}
-		if err := c.find(key, e.newest.position); err != nil {
+		if err := c.find(e.key, e.newest.position); err != nil {
 			return "", false, err
 		}
 	}

@@ -395,16 +395,17 @@ func TestCheckKnowsTheIndex(t *testing.T) {
 	put(t, db, widget(1), "two")
 	put(t, db, widget(2), "x")
 	require.NoError(t, db.Check(t.Context()))
-	e, _ := db.index.keys.Get(widget(1))
+	e, _ := db.index.get(widget(1))
 	older := e.more
 	e.more = nil
 	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a version is missing")
 	e.more = older
 	require.Error(t, db.Healthy(), "damage is not forgotten")
-	removed, _ := db.index.keys.Delete(widget(2))
+	removed, _ := db.index.get(widget(2))
+	db.index.keys.Remove(removed)
 	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a key is missing")
-	db.index.keys.Set(widget(2), removed)
-	db.index.keys.Set(widget(3), &entry{key: widget(3), newest: removed.newest})
+	db.index.keys.Add(removed)
+	db.index.keys.Add(&entry{key: widget(3), newest: removed.newest})
 	require.ErrorIs(t, db.Check(t.Context()), ErrDamaged, "a key is too many")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -1,6 +1,7 @@
 package bbolt
 
 import (
+	"iter"
 	"sort"
 
 	"github.com/kindwright/kindwright/internal/ordered"
@@ -64,8 +65,8 @@ type superseded struct {
 // index knows every record of the log by key, and which of them compaction may remove. It belongs
 // to the writer; others read it with DB.mu held.
 type index struct {
-	keys     *ordered.Map[*entry]
-	versions int // of all entries
+	keys     *ordered.Set[*entry] // in the order of their keys
+	versions int                  // of all entries
 
 	// garbage is every version that will be removed once its revision `by` is compacted. It is
 	// ordered by `by`, and starts at first. A key's versions are in it oldest first. So compaction
@@ -77,11 +78,19 @@ type index struct {
 	wide []extent
 }
 
-func newIndex() index { return index{keys: ordered.New[*entry]()} }
+func newIndex() index {
+	return index{keys: ordered.NewSet(func(a, b *entry) bool { return a.key < b.key })}
+}
+
+// get returns the entry of a key.
+func (x *index) get(key string) (*entry, bool) { return x.keys.Get(&entry{key: key}) }
+
+// ascend yields the entries from a key on, in the order of their keys.
+func (x *index) ascend(from string) iter.Seq[*entry] { return x.keys.Ascend(&entry{key: from}) }
 
 // newest returns the newest version of a key. It is false if the key has no record now.
 func (x *index) newest(key string) (version, bool) {
-	e, ok := x.keys.Get(key)
+	e, ok := x.get(key)
 	if !ok || e.newest.deleted {
 		return version{}, false
 	}
@@ -90,7 +99,7 @@ func (x *index) newest(key string) (version, bool) {
 
 // push makes v the newest version of a key.
 func (x *index) push(key string, v version) {
-	e, ok := x.keys.Get(key)
+	e, ok := x.get(key)
 	if !ok {
 		x.insert(&entry{key: key, newest: v})
 		return
@@ -99,7 +108,7 @@ func (x *index) push(key string, v version) {
 }
 
 func (x *index) insert(e *entry) {
-	x.keys.Set(e.key, e)
+	x.keys.Add(e)
 	x.versions++
 	x.noteDeletion(e)
 }
@@ -148,7 +157,7 @@ func (x *index) dropOldest(e *entry) {
 	if older := e.older(); len(older) > 0 {
 		e.keep(older[1:])
 	} else {
-		x.keys.Delete(e.key)
+		x.keys.Remove(e)
 	}
 }
 
@@ -179,6 +188,6 @@ func (x *index) forget(compacted storage.Revision) {
 
 // drop removes a key with its only version.
 func (x *index) drop(key string) {
-	x.keys.Delete(key)
+	x.keys.Remove(&entry{key: key})
 	x.versions--
 }

@@ -16,7 +16,7 @@ func TestEntriesOfTheIndexAreSmall(t *testing.T) {
 	for rev := range 4 {
 		x.push("a", version{position: position{rev: storage.Revision(10 + 10*rev)}})
 	}
-	e, _ := x.keys.Get("a")
+	e, _ := x.get("a")
 	require.Len(t, e.older(), 3)
 	v, ok := e.at(25)
 	require.True(t, ok)

@@ -62,12 +62,12 @@ type place struct {
 
 // find returns the places of the first records of a list at a revision, and whether there are more.
 func (x *index) find(r storage.ListRequest, rev storage.Revision, limit int) (found []place, more bool) {
-	begin := x.keys.Ascend(r.Prefix)
+	begin := r.Prefix
 	if r.After != "" {
-		begin = x.keys.After(r.After)
+		begin = r.After + "\x00" // the first key after it
 	}
-	for key, e := range begin {
-		if !strings.HasPrefix(key, r.Prefix) {
+	for e := range x.ascend(begin) {
+		if !strings.HasPrefix(e.key, r.Prefix) {
 			return found, false
 		}
 		v, ok := e.at(rev)
@@ -77,7 +77,7 @@ func (x *index) find(r storage.ListRequest, rev storage.Revision, limit int) (fo
 		if len(found) == limit {
 			return found, true
 		}
-		found = append(found, place{key, v.position})
+		found = append(found, place{e.key, v.position})
 	}
 	return found, false
 }

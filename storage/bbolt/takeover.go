@@ -119,7 +119,7 @@ func (w *writer) takeOver(t *takeover) error {
 func (w *writer) replaced(t *takeover) ([]position, error) {
 	var old []position
 	add := func(key string) error {
-		e, ok := w.db.index.keys.Get(key)
+		e, ok := w.db.index.get(key)
 		if !ok {
 			return nil
 		}
@@ -169,12 +169,12 @@ func (w *writer) show(t *takeover, versions []version) {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	for _, key := range t.Delete {
-		if _, ok := db.index.keys.Get(key); ok {
+		if _, ok := db.index.get(key); ok {
 			db.index.drop(key)
 		}
 	}
 	for i, v := range versions {
-		if _, ok := db.index.keys.Get(t.Put[i].Key); ok {
+		if _, ok := db.index.get(t.Put[i].Key); ok {
 			db.index.drop(t.Put[i].Key)
 		}
 		db.index.insert(&entry{key: t.Put[i].Key, newest: v})
