@@ -46,8 +46,8 @@ type CacheConfig struct {
 	LogAge   time.Duration
 
 	// MaxPins and MaxPinNodes limit the snapshots that are kept for the next pages of lists: their
-	// number, and the number of tree nodes that they keep alive together. A node takes about 1.5
-	// KiB; nodes that the live index uses too do not count. 0 means the defaults, 256 and 16384;
+	// number, and the number of tree nodes that they keep alive together. A node takes about 300
+	// bytes; nodes that the live index uses too do not count. 0 means the defaults, 256 and 65536;
 	// negative values turn pinning off. A pin expires after LogAge.
 	MaxPins     int
 	MaxPinNodes int
@@ -66,7 +66,7 @@ const (
 	defaultLogBytes    = 8 << 20
 	defaultLogAge      = 5 * time.Minute
 	defaultMaxPins     = 256
-	defaultMaxPinNodes = 16384
+	defaultMaxPinNodes = 65536
 )
 
 func (c *CacheConfig) check() error {
@@ -115,12 +115,12 @@ type Cache struct {
 	shadow atomic.Bool           // it is about to take the place of another one, and observers are told by that
 	next   atomic.Pointer[Cache] // what has taken the place of this one; nil while nothing has
 
-	mu     sync.RWMutex     // taken after the dispatcher's, guards everything below
-	err    error            // why the cache has stopped; nil while it is fed
-	listed storage.Revision // of the list that the cache started from
-	last   storage.Revision // of the newest change, or of the newest list
-	tree   *ordered.Map[*Entry]
-	byKey  map[string]*Entry // nil in a fork
+	mu     sync.RWMutex         // taken after the dispatcher's, guards everything below
+	err    error                // why the cache has stopped; nil while it is fed
+	listed storage.Revision     // of the list that the cache started from
+	last   storage.Revision     // of the newest change, or of the newest list
+	tree   *ordered.Set[*Entry] // by key
+	byKey  map[string]*Entry    // nil in a fork
 	log    changeLog
 	roster roster
 	epoch  int // counts how often the log was lost
@@ -131,13 +131,21 @@ type Cache struct {
 	indexes indexes
 
 	// shared is a copy of tree for the next snapshot. It is nil after tree has changed.
-	shared   *ordered.Map[*Entry]
+	shared   *ordered.Set[*Entry]
 	copied   uint64 // upper bound of the nodes that tree has copied on write since the start
 	received uint64 // changes that were applied
 
 	comparisons, divergences uint64 // with the store, see Dispatcher.Verify
 	pins                     pins
 }
+
+// newTree returns an empty tree of entries in the order of their keys.
+func newTree() *ordered.Set[*Entry] {
+	return ordered.NewSet(func(a, b *Entry) bool { return a.key < b.key })
+}
+
+// placeOf returns what stands for a key in a search.
+func placeOf(key string) *Entry { return &Entry{key: key} }
 
 func newCache(d *Dispatcher, config CacheConfig) *Cache {
 	return &Cache{
@@ -146,7 +154,7 @@ func newCache(d *Dispatcher, config CacheConfig) *Cache {
 		dispatcher: d,
 		loading:    &loading{},
 		done:       make(chan struct{}),
-		tree:       ordered.New[*Entry](),
+		tree:       newTree(),
 		byKey:      make(map[string]*Entry),
 		log:        changeLog{maxBytes: config.LogBytes, maxAge: config.LogAge},
 		roster:     newRoster(len(config.Fields)),
@@ -155,7 +163,7 @@ func newCache(d *Dispatcher, config CacheConfig) *Cache {
 	}
 }
 
-// Get returns the newest entry of a storage key. It does not allocate.
+// Get returns the newest entry of a storage key. It does not allocate, except in a fork.
 func (c *Cache) Get(key string) (*Entry, bool) {
 	c = c.present()
 	c.mu.RLock()
@@ -406,9 +414,9 @@ func (c *Cache) set(key string, entry *Entry) (prev *Entry) {
 	}
 	if entry == nil {
 		delete(c.byKey, key)
-		c.tree.Delete(key)
+		c.tree.Remove(prev)
 	} else {
-		c.tree.Set(key, entry)
+		c.tree.Add(entry)
 		if c.byKey != nil {
 			c.byKey[key] = entry
 		}

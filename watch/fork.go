@@ -96,7 +96,7 @@ func (l *changeLog) fork(bounds changeLog) changeLog {
 // is slower: copying the index would take longer than the rest of the fork.
 func (c *Cache) get(key string) (*Entry, bool) {
 	if c.byKey == nil {
-		return c.tree.Get(key)
+		return c.tree.Get(placeOf(key))
 	}
 	entry, ok := c.byKey[key]
 	return entry, ok

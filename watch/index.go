@@ -211,9 +211,9 @@ func (c *Cache) inVain(missing []term, objects int) {
 }
 
 // makeIndex makes an index of all objects.
-func makeIndex(t term, all *ordered.Map[*Entry]) index {
+func makeIndex(t term, all *ordered.Set[*Entry]) index {
 	var found []posting
-	for _, entry := range all.Ascend("") {
+	for entry := range all.Ascend(placeOf("")) {
 		if value, ok := t.of(entry); ok {
 			found = append(found, posting{value, entry})
 		}

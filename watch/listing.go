@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/ordered"
@@ -13,7 +14,7 @@ import (
 
 // listing is the complete kind at one revision, read from the store.
 type listing struct {
-	tree     *ordered.Map[*Entry]
+	tree     *ordered.Set[*Entry]
 	byKey    map[string]*Entry
 	revision storage.Revision
 
@@ -31,11 +32,11 @@ func (l *listing) set(ch decoded) {
 		l.unreadable = l.unreadable.with(Unreadable{Key: ch.key, Revision: ch.revision, Err: ch.failed})
 	}
 	if ch.entry == nil {
-		l.tree.Delete(ch.key)
+		l.tree.Remove(placeOf(ch.key))
 		delete(l.byKey, ch.key)
 		return
 	}
-	l.tree.Set(ch.key, ch.entry)
+	l.tree.Add(ch.entry)
 	l.byKey[ch.key] = ch.entry
 }
 
@@ -46,13 +47,13 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{tree: ordered.New[*Entry](), byKey: make(map[string]*Entry), revision: page.Revision}
+	l := &listing{tree: newTree(), byKey: make(map[string]*Entry), revision: page.Revision}
 	put := func(entry *Entry, failed *DecodeError) bool {
 		if failed != nil {
 			l.set(decoded{key: failed.Key, revision: failed.Revision, failed: failed})
 			return true
 		}
-		l.tree.Set(entry.key, entry)
+		l.tree.Add(entry)
 		l.byKey[entry.key] = entry
 		return true
 	}
@@ -60,7 +61,39 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 		return l, nil
 	}
 	first.At, first.After = page.Revision, page.Records[len(page.Records)-1].Key
-	return l, c.pages(ctx, first, put)
+	return l, c.pagesAhead(ctx, first, put)
+}
+
+// pagesAhead is pages for a walk to the end: it reads a page while the one before is decoded.
+func (c *Cache) pagesAhead(ctx context.Context, request storage.ListRequest, put func(*Entry, *DecodeError) bool) error {
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	pages, failed := make(chan storage.Page, 1), error(nil)
+	reading.Go(func() {
+		defer close(pages)
+		for more := true; more; {
+			page, err := c.dispatcher.store.List(ctx, request)
+			if err != nil {
+				failed = err
+				return
+			}
+			if more = page.More; more {
+				request.After = page.Records[len(page.Records)-1].Key
+			}
+			select {
+			case pages <- page:
+			case <-ctx.Done():
+				failed = ctx.Err()
+				return
+			}
+		}
+	})
+	for page := range pages {
+		c.page(&page, put)
+	}
+	return failed
 }
 
 // pages yields the entries of a list request and of the following pages, until the end or until

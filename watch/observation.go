@@ -332,7 +332,7 @@ func (o *Observation) waits() bool { return o.busy || o.anew || o.lost || len(o.
 // entries are what the cache shows. The caller holds its lock.
 func (c *Cache) entries() []*Entry {
 	out := make([]*Entry, 0, c.tree.Len())
-	for _, entry := range c.tree.Ascend("") {
+	for entry := range c.tree.Ascend(placeOf("")) {
 		out = append(out, entry)
 	}
 	return out

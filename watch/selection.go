@@ -97,7 +97,7 @@ func (by *selection) start(after string) string {
 }
 
 // at is a place in an index.
-func at(value, key string) posting { return posting{value, &Entry{key: key}} }
+func at(value, key string) posting { return posting{value, placeOf(key)} }
 
 // from walks over the objects that the filter matches and that come after a key.
 func (by *selection) from(after string) iter.Seq[*Entry] {

@@ -22,7 +22,7 @@ type Snapshot struct {
 	revision storage.Revision
 
 	// In memory: the tree, and the value of Cache.copied at the time of the snapshot.
-	tree   *ordered.Map[*Entry]
+	tree   *ordered.Set[*Entry]
 	copied uint64
 
 	indexes []index // of the tree
@@ -51,13 +51,13 @@ func (s *Snapshot) Ascend(prefix, after string) iter.Seq[*Entry] {
 		return s.read(prefix, after)
 	}
 	return func(yield func(*Entry) bool) {
-		walk := s.tree.After(after)
+		from := after + "\x00" // the first key after it
 		if after < prefix {
-			walk = s.tree.Ascend(prefix)
+			from = prefix
 		}
 		some := handful{prefix: prefix}
-		for key, entry := range walk {
-			if some.add(entry); some.n == len(some.entries) && !some.show(key, yield) {
+		for entry := range s.tree.Ascend(placeOf(from)) {
+			if some.add(entry); some.n == len(some.entries) && !some.show(entry.key, yield) {
 				return
 			}
 		}
@@ -117,16 +117,16 @@ func (s *Snapshot) Count(prefix, after string) int {
 }
 
 // count is how many keys of a tree begin with prefix and come after the key after.
-func count(tree *ordered.Map[*Entry], prefix, after string) int {
+func count(tree *ordered.Set[*Entry], prefix, after string) int {
 	end := tree.Len()
 	if next, ok := afterPrefix(prefix); ok {
-		end = tree.Rank(next)
+		end = tree.Rank(placeOf(next))
 	}
 	start := prefix
 	if after >= prefix && after != "" {
 		start = after + "\x00"
 	}
-	return max(0, end-tree.Rank(start))
+	return max(0, end-tree.Rank(placeOf(start)))
 }
 
 // countAt counts what there was at a revision: what there is now, less what the log says was created
