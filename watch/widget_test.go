@@ -273,6 +273,7 @@ type trick struct {
 	pageLimit int         // bounds pages
 	pause     func()      // called before each page
 	rest      func()      // called after each page
+	fails     func() bool // says before each page whether it cannot be read
 	twice     bool        // hands every batch over twice
 	cut       func() bool // says before each batch whether the watch breaks now
 	hold      func()      // called before a batch is handed over
@@ -306,6 +307,9 @@ func (b *backend) List(ctx context.Context, r storage.ListRequest) (storage.Page
 	}
 	if t.pageLimit > 0 {
 		r.Limit = min(r.Limit, t.pageLimit)
+	}
+	if t.fails != nil && t.fails() {
+		return storage.Page{}, errCut
 	}
 	page, err := b.Backend.List(ctx, r)
 	if t.rest != nil {
