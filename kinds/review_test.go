@@ -244,7 +244,10 @@ func TestREVIEW_01_SelectorsThatCannotBeReadAreLeftOut(t *testing.T) {
 		`"fieldSelector":{"rawSelector":"a=b"},"labelSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]}`: {"", 1, 1},
 	} {
 		for kind, user := range map[string]string{"subjectaccessreviews": `"user":"a",`, "selfsubjectaccessreviews": "", "namespaces/x/localsubjectaccessreviews": `"user":"a",`} {
-			out := h.must(201, "POST", authorizing+kind, `{"spec":{`+user+`"resourceAttributes":{"verb":"list","resource":"pods","namespace":"x",`+selectors+`}}}`)
+			seen = authz.Attributes{}
+			out := h.must(201, "POST", authorizing+kind,
+				`{"spec":{`+user+`"resourceAttributes":{"verb":"list","resource":"pods","namespace":"x",`+selectors+`}}}`, "X-User", "a", "X-Groups", "")
+			require.Equal(t, "list", seen.Verb, "the authorizer has been asked the question")
 			wanted := map[string]any{"allowed": true}
 			if want.text != "" {
 				wanted["evaluationError"] = want.text
