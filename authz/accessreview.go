@@ -131,9 +131,36 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 		User: user, ResourceRequest: true, Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource,
 		Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 	}
-	a.Labels = r.LabelSelector.selector(f.At("spec", "resourceAttributes", "labelSelector"))
-	a.Fields = r.FieldSelector.selector(f.At("spec", "resourceAttributes", "fieldSelector"))
+	a.Labels, _ = r.LabelSelector.selector(f.At("spec", "resourceAttributes", "labelSelector"))
+	a.Fields, _ = r.FieldSelector.selector(f.At("spec", "resourceAttributes", "fieldSelector"))
 	return a, f.Errors()
+}
+
+// Unread says which selectors were left out of a question, wholly or in part, because this server
+// cannot read or express them. The answer is then about more objects. A text belongs into the
+// evaluationError of the answer; "" is that all was read. Source: REVIEW-01.
+func (r *ResourceAttributes) Unread() string {
+	if r == nil {
+		return ""
+	}
+	f := &status.Fields{}
+	_, fields := r.FieldSelector.selector(f.At())
+	_, labels := r.LabelSelector.selector(f.At())
+	return joined(fields.text("fieldSelector"), labels.text("labelSelector"))
+}
+
+// WithError returns the status with one more text in its evaluationError.
+func (s AccessReviewStatus) WithError(text string) AccessReviewStatus {
+	s.EvaluationError = joined(s.EvaluationError, text)
+	return s
+}
+
+// joined puts two texts together, each of which may be empty.
+func joined(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // Review asks an authorizer and returns its decision in the form of documents. An error allows

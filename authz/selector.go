@@ -41,47 +41,94 @@ func checkForms(raw string, requirements int, at status.Field) {
 	}
 }
 
+// coverage says how much of a selector was read. What is left out makes the question one about more,
+// so it never allows too much. It keeps older servers of use to newer clients.
+type coverage int
+
+const (
+	whole coverage = iota
+	partly
+	nothing
+)
+
+// text says what is missing, or "".
+func (c coverage) text(of string) string {
+	switch c {
+	case partly:
+		return "spec.resourceAttributes." + of + " partially ignored due to parse error"
+	case nothing:
+		return "spec.resourceAttributes." + of + " ignored due to parse error"
+	}
+	return ""
+}
+
+// isKnown reports whether an operator is one of documents.
+func isKnown(op meta.Operator) bool {
+	return op == meta.In || op == meta.NotIn || op == meta.Exists || op == meta.DoesNotExist
+}
+
+func covered(kept, all int) coverage {
+	switch kept {
+	case all:
+		return whole
+	case 0:
+		return nothing
+	}
+	return partly
+}
+
 // selector converts the form of documents. A nil selector matches everything.
-func (s *LabelSelectorAttributes) selector(at status.Field) meta.Selector {
+func (s *LabelSelectorAttributes) selector(at status.Field) (meta.Selector, coverage) {
 	if s == nil {
-		return meta.Selector{}
+		return meta.Selector{}, whole
 	}
 	checkForms(s.RawSelector, len(s.Requirements), at)
 	if len(s.Requirements) == 0 {
 		out, err := meta.ParseSelector(s.RawSelector)
 		if err != nil {
-			at.Child("rawSelector").Invalid(s.RawSelector, err.Error())
+			return meta.Selector{}, nothing
 		}
-		return out
+		return out, whole
 	}
-	out, err := meta.SelectorFrom(&meta.LabelSelector{MatchExpressions: s.Requirements})
+	var known []meta.LabelSelectorRequirement
+	for _, r := range s.Requirements {
+		if isKnown(r.Operator) {
+			known = append(known, r)
+		}
+	}
+	out, err := meta.SelectorFrom(&meta.LabelSelector{MatchExpressions: known})
 	if err != nil {
 		at.Child("requirements").Invalid(len(s.Requirements), err.Error())
 	}
-	return out
+	return out, covered(len(known), len(s.Requirements))
 }
 
-func (s *FieldSelectorAttributes) selector(at status.Field) meta.FieldSelector {
+func (s *FieldSelectorAttributes) selector(at status.Field) (meta.FieldSelector, coverage) {
 	if s == nil {
-		return meta.FieldSelector{}
+		return meta.FieldSelector{}, whole
 	}
 	checkForms(s.RawSelector, len(s.Requirements), at)
 	if len(s.Requirements) == 0 {
 		out, err := meta.ParseFieldSelector(s.RawSelector)
 		if err != nil {
-			at.Child("rawSelector").Invalid(s.RawSelector, err.Error())
+			return meta.FieldSelector{}, nothing
 		}
-		return out
+		return out, whole
 	}
 	var all []meta.FieldRequirement
-	for i, r := range s.Requirements[:min(len(s.Requirements), meta.MaxRequirements)] {
-		all = append(all, r.requirements(at.Child("requirements").Index(i))...)
+	kept := 0
+	read := s.Requirements[:min(len(s.Requirements), meta.MaxRequirements)]
+	for i, r := range read {
+		some := r.requirements(at.Child("requirements").Index(i))
+		if all = append(all, some...); len(some) > 0 {
+			kept++
+		}
 	}
 	out, err := meta.NewFieldSelector(all...)
 	if err != nil {
 		at.Child("requirements").Invalid(len(s.Requirements), err.Error())
 	}
-	return out
+	return out, covered(kept, len(read))
 }
 
 // requirements converts r as far as field selectors can express it. They cannot express a choice of
@@ -91,16 +138,10 @@ func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequ
 	if r.Key == "" {
 		at.Child("key").Required("")
 	}
-	wantsValues := false
-	switch r.Operator {
-	case meta.In, meta.NotIn:
-		wantsValues = true
-	case meta.Exists, meta.DoesNotExist:
-	default:
-		at.Child("operator").NotSupported(string(r.Operator), string(meta.In), string(meta.NotIn),
-			string(meta.Exists), string(meta.DoesNotExist))
+	if !isKnown(r.Operator) {
 		return nil
 	}
+	wantsValues := r.Operator == meta.In || r.Operator == meta.NotIn
 	switch {
 	case wantsValues && len(r.Values) == 0:
 		at.Child("values").Required("must be specified when operator is In or NotIn")

@@ -228,3 +228,30 @@ func TestHoldsNeedsABool(t *testing.T) {
 	_, err = p.Evaluate(t.Context(), claims(map[string]any{"sub": "y"}))
 	require.ErrorContains(t, err, "a key of the type int")
 }
+
+// A document of configuration that kube-apiserver 1.36 reads is read here: its expressions have the
+// libraries of its rules. Source: CEL-24, AUTHZCFG-15, AUTHNCFG-44.
+func TestExpressionsOfConfigurationHaveTheLibraries(t *testing.T) {
+	for _, v := range []cel.Variable{cel.Claims(), cel.User(), cel.AccessReview()} {
+		env, err := cel.NewEnvironment(v)
+		require.NoError(t, err)
+		for _, expression := range []string{
+			"'alice'.find('l.*') == 'lice'", "'alice'.findAll('[a-z]').size() == 5",
+			"isQuantity('1Gi')", "quantity('1Gi').isGreaterThan(quantity('1Mi'))",
+			"isIP('1.2.3.4')", "ip('1.2.3.4').family() == 4", "cidr('10.0.0.0/8').containsIP('10.1.1.1')",
+			"url('https://a/b').getHost() == 'a'", "isURL('https://a')",
+			"semver('1.2.3').major() == 1", "isSemver('1.2.3')",
+			"format.dns1123Label().validate('A').hasValue()",
+			"!format.named('dns1123Label').value().validate('a').hasValue()",
+			"[1, 2, 3].sum() == 6", "[1, 2, 3].isSorted()", "['a', 'b'].indexOf('b') == 1",
+		} {
+			p, err := env.Compile(expression, cel.Bool())
+			require.NoError(t, err, expression)
+			holds, err := p.Holds(t.Context(), cel.Values{v.Name: map[string]any{}})
+			require.NoError(t, err, expression)
+			require.True(t, holds, expression)
+		}
+		_, err = env.Compile("authorizer.path('/x').check('get').allowed()", cel.Bool())
+		require.ErrorContains(t, err, "undeclared reference", "nobody can be asked here")
+	}
+}

@@ -128,11 +128,22 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 		}
 		options = append(options, celgo.Variable(v.Name, v.Type.is))
 	}
+	for _, library := range configurationLibraries() {
+		options = append(options, library...)
+	}
 	env, err := celgo.NewEnv(append(options, withObjects(objects))...)
 	if err != nil {
 		return nil, fmt.Errorf("environment of expressions: %w", err)
 	}
 	return &Environment{env: env, limit: CostLimit}, nil
+}
+
+// configurationLibraries returns the functions of rules and policies that documents of
+// configuration have too: a document that kube-apiserver reads must not stop the start here.
+func configurationLibraries() [][]celgo.EnvOption {
+	return [][]celgo.EnvOption{
+		urlLibrary(), regexLibrary(), listsLibrary(), quantityLibrary(), networkLibrary(), formatLibrary(), semverLibrary(),
+	}
 }
 
 // CompileError says why an expression does not compile.

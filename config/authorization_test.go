@@ -263,7 +263,9 @@ func TestAUTHZCFG_13_15_16_18_Conditions(t *testing.T) {
 		{"request.resourceAttributes.resource == 'pods'\nfalse", paths, "Deny", authz.NoOpinion},
 		{"false\nrequest.resourceAttributes.resource == 'pods'", paths, "Deny", authz.NoOpinion},
 		{"'ops' in request.groups\nrequest.user == 'alice'\nrequest.uid == ''", resource, "Deny", authz.Allow},
-		{"has(request.extra)", resource, "Deny", authz.NoOpinion},
+		{"has(request.extra) && request.extra == {}", resource, "Deny", authz.Allow}, // as in kube-apiserver 1.36
+		{"!('k' in request.extra)", paths, "Deny", authz.Allow},
+		{"request.user.find('a.*') == 'alice'", resource, "Deny", authz.Allow},
 		{"has(request.resourceAttributes.labelSelector)", resource, "Deny", authz.NoOpinion},
 		{"", resource, "Deny", authz.Allow},
 	} {

@@ -56,17 +56,17 @@ func (m matcher) match(ctx context.Context, spec *authz.SubjectAccessReviewSpec)
 	return len(failed) == 0, errors.Join(failed...)
 }
 
-// valueOf is the value of the variable "request". As in Kubernetes, it lacks extra and selectors if
-// there are none.
+// valueOf is the value of the variable "request". As in Kubernetes, it lacks selectors if there are
+// none, and has all other fields.
 func valueOf(s *authz.SubjectAccessReviewSpec) map[string]any {
-	groups := s.Groups
+	groups, extra := s.Groups, s.Extra
 	if groups == nil {
 		groups = []string{}
 	}
-	out := map[string]any{"user": s.User, "groups": groups, "uid": s.UID}
-	if len(s.Extra) > 0 {
-		out["extra"] = s.Extra
+	if extra == nil {
+		extra = map[string][]string{}
 	}
+	out := map[string]any{"user": s.User, "groups": groups, "uid": s.UID, "extra": extra}
 	if n := s.NonResourceAttributes; n != nil {
 		out["nonResourceAttributes"] = map[string]any{"path": n.Path, "verb": n.Verb}
 	}

@@ -103,7 +103,7 @@ func reviewSelf(ctx context.Context, _ registry.Env, doc *authn.SelfSubjectRevie
 
 func reviewAccess(ctx context.Context, env registry.Env, doc *authz.SubjectAccessReview) (err error) {
 	a, problems := doc.Spec.Attributes()
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(doc.ObjectMeta)...))
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, asked{a, doc.Spec.ResourceAttributes}, append(problems, named(doc.ObjectMeta)...))
 	return err
 }
 
@@ -120,7 +120,7 @@ func reviewLocalAccess(ctx context.Context, env registry.Env, doc *authz.LocalSu
 	a, problems := doc.Spec.AttributesIn(doc.Namespace)
 	rest := doc.ObjectMeta
 	rest.Namespace = ""
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(rest)...))
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, asked{a, doc.Spec.ResourceAttributes}, append(problems, named(rest)...))
 	return err
 }
 
@@ -130,7 +130,7 @@ func reviewSelfAccess(ctx context.Context, env registry.Env, doc *authz.SelfSubj
 		return err
 	}
 	a, problems := doc.Spec.Attributes(user)
-	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, a, append(problems, named(doc.ObjectMeta)...))
+	doc.Status, err = reviewed(ctx, env, doc.TypeMeta, asked{a, doc.Spec.ResourceAttributes}, append(problems, named(doc.ObjectMeta)...))
 	return err
 }
 
@@ -155,10 +155,17 @@ func caller(ctx context.Context) (authn.User, error) {
 	return user, nil
 }
 
+// asked is the question of a review, and the part of the document that it was made of.
+type asked struct {
+	authz.Attributes
+
+	from *authz.ResourceAttributes
+}
+
 // reviewed asks the authorizer, unless the review is invalid.
-func reviewed(ctx context.Context, env registry.Env, of meta.TypeMeta, a authz.Attributes, problems []status.FieldError) (authz.AccessReviewStatus, error) {
+func reviewed(ctx context.Context, env registry.Env, of meta.TypeMeta, a asked, problems []status.FieldError) (authz.AccessReviewStatus, error) {
 	if len(problems) > 0 {
 		return authz.AccessReviewStatus{}, status.Invalid(of.GroupVersionKind().GroupKind(), "", problems)
 	}
-	return authz.Review(ctx, env.Authorizer, a), nil
+	return authz.Review(ctx, env.Authorizer, a.Attributes).WithError(a.from.Unread()), nil
 }

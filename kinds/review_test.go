@@ -186,7 +186,9 @@ func TestREVIEW_01_SubjectAccessReview(t *testing.T) {
 			`"user":"bob","resourceAttributes":{"verb":"crash","resource":"pods"}`:  {"allowed": false, "denied": true, "evaluationError": "the authorizer failed; nothing is allowed"},
 			`"user":"bob","resourceAttributes":{"verb":"list","labelSelector":{"rawSelector":"team=a"},"fieldSelector":{"rawSelector":"metadata.name=x,spec.owner!=b"}}`: {"allowed": true},
 			`"user":"bob","resourceAttributes":{"verb":"list","labelSelector":{"requirements":[{"key":"team","operator":"In","values":["a"]}]},"fieldSelector":{"requirements":[
-				{"key":"metadata.name","operator":"In","values":["x"]},{"key":"spec.owner","operator":"NotIn","values":["b"]},{"key":"spec.any","operator":"Exists"},{"key":"spec.any","operator":"In","values":["a","b"]}]}}`: {"allowed": true},
+				{"key":"metadata.name","operator":"In","values":["x"]},{"key":"spec.owner","operator":"NotIn","values":["b"]},{"key":"spec.any","operator":"Exists"},{"key":"spec.any","operator":"In","values":["a","b"]}]}}`: {
+				"allowed": true, "evaluationError": "spec.resourceAttributes.fieldSelector partially ignored due to parse error",
+			},
 		} {
 			out := h.must(201, "POST", authorizing+"subjectaccessreviews", `{"spec":{`+spec+`},"status":{"allowed":true,"reason":"because"}}`)
 			require.Equal(t, want, out["status"], spec)
@@ -205,11 +207,7 @@ func TestREVIEW_01_InvalidReviews(t *testing.T) {
 		`{"user":"a","resourceAttributes":{"verb":7}}`:                                                                                                                           {"spec.resourceAttributes.verb"},
 		`{"user":"a","resourceAttributes":{"labelSelector":{}}}`:                                                                                                                 {"spec.resourceAttributes.labelSelector.requirements"},
 		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[]}}}`:                                                                                                {"spec.resourceAttributes.fieldSelector.requirements"},
-		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"(("}}}`:                                                                                               {"spec.resourceAttributes.labelSelector.rawSelector"},
-		`{"user":"a","resourceAttributes":{"fieldSelector":{"rawSelector":"a"}}}`:                                                                                                {"spec.resourceAttributes.fieldSelector.rawSelector"},
 		`{"user":"a","resourceAttributes":{"labelSelector":{"rawSelector":"a","requirements":[{"key":"a","operator":"Exists"}]}}}`:                                               {"spec.resourceAttributes.labelSelector.rawSelector"},
-		`{"user":"a","resourceAttributes":{"labelSelector":{"requirements":[{"key":"a","operator":"Near"}]}}}`:                                                                   {"spec.resourceAttributes.labelSelector.requirements"},
-		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a","operator":"Near"}]}}}`:                                                                   {"spec.resourceAttributes.fieldSelector.requirements[0].operator"},
 		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"","operator":"In"}]}}}`:                                                                      {"spec.resourceAttributes.fieldSelector.requirements[0].key", "spec.resourceAttributes.fieldSelector.requirements[0].values"},
 		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a","operator":"Exists","values":["a"]}]}}}`:                                                  {"spec.resourceAttributes.fieldSelector.requirements[0].values"},
 		`{"user":"a","resourceAttributes":{"fieldSelector":{"requirements":[{"key":"a=b","operator":"In","values":["a"]}]}}}`:                                                    {"spec.resourceAttributes.fieldSelector.requirements"},
@@ -219,6 +217,46 @@ func TestREVIEW_01_InvalidReviews(t *testing.T) {
 	}
 	h.must(201, "POST", authorizing+"subjectaccessreviews", `{"metadata":{"namespace":"x"},"spec":{"user":"a","resourceAttributes":{}}}`)
 	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":[],"spec":{"user":"a","resourceAttributes":{}}}`)
+}
+
+// A newer client may know operators that this server does not know. Its question is answered without
+// them, which asks for more rights and never allows too much, and the answer says so.
+func TestREVIEW_01_SelectorsThatCannotBeReadAreLeftOut(t *testing.T) {
+	var seen authz.Attributes
+	h := serve(t, memory.New(), nil, kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		seen = a
+		return authz.Allow, "", nil
+	})))
+	const fields, labels = "spec.resourceAttributes.fieldSelector", "spec.resourceAttributes.labelSelector"
+	const all, part = " ignored due to parse error", " partially ignored due to parse error"
+	for selectors, want := range map[string]struct {
+		text         string
+		label, field int // requirements that are left
+	}{
+		`"labelSelector":{"rawSelector":"(("}`:                                                                                {labels + all, 0, 0},
+		`"fieldSelector":{"rawSelector":"a"}`:                                                                                 {fields + all, 0, 0},
+		`"labelSelector":{"requirements":[{"key":"a","operator":"Near"}]}`:                                                    {labels + all, 0, 0},
+		`"labelSelector":{"requirements":[{"key":"a","operator":"Near"},{"key":"b","operator":"Exists"}]}`:                    {labels + part, 1, 0},
+		`"fieldSelector":{"requirements":[{"key":"a","operator":"Near"}]}`:                                                    {fields + all, 0, 0},
+		`"fieldSelector":{"requirements":[{"key":"a","operator":"Exists"}]}`:                                                  {fields + all, 0, 0},
+		`"fieldSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]},{"key":"b","operator":"Near"}]}`:         {fields + part, 0, 1},
+		`"fieldSelector":{"rawSelector":"a"},"labelSelector":{"rawSelector":"!!"}`:                                            {fields + all + "; " + labels + all, 0, 0},
+		`"fieldSelector":{"rawSelector":"a=b"},"labelSelector":{"requirements":[{"key":"a","operator":"In","values":["b"]}]}`: {"", 1, 1},
+	} {
+		for kind, user := range map[string]string{"subjectaccessreviews": `"user":"a",`, "selfsubjectaccessreviews": "", "namespaces/x/localsubjectaccessreviews": `"user":"a",`} {
+			seen = authz.Attributes{}
+			out := h.must(201, "POST", authorizing+kind,
+				`{"spec":{`+user+`"resourceAttributes":{"verb":"list","resource":"pods","namespace":"x",`+selectors+`}}}`, "X-User", "a", "X-Groups", "")
+			require.Equal(t, "list", seen.Verb, "the authorizer has been asked the question")
+			wanted := map[string]any{"allowed": true}
+			if want.text != "" {
+				wanted["evaluationError"] = want.text
+			}
+			require.Equal(t, wanted, out["status"], selectors)
+			require.Len(t, seen.Labels.Requirements(), want.label, selectors)
+			require.Len(t, seen.Fields.Requirements(), want.field, selectors)
+		}
+	}
 }
 
 func TestREVIEW_02_LocalSubjectAccessReview(t *testing.T) {

@@ -81,6 +81,40 @@ func TestABAC_02_BothForms(t *testing.T) {
 	}
 	_, err = abac.Parse([]byte(`{"user":"u","nonResourcePath":"/p"}`))
 	require.ErrorContains(t, err, "nonResourcePath: Forbidden: unknown field", "the old form has none")
+
+	const old = `{"apiVersion":"abac.authorization.kubernetes.io/v0","kind":"Policy","user":"u","namespace":"n"}`
+	p, err = abac.Parse([]byte(old))
+	require.NoError(t, err, "the old form may name its version")
+	require.Equal(t, abac.Policies{{User: "u", APIGroup: "*", Resource: "*", Namespace: "n"}}, p)
+	_, err = abac.Parse([]byte(strings.Replace(old, `"user":"u"`, `"spec":{}`, 1)))
+	require.ErrorContains(t, err, "spec: Forbidden: unknown field")
+}
+
+// Kubernetes reads an asterisk as the group system:authenticated. A file that lets "everybody" in
+// must not let in who is nobody.
+func TestABAC_03_AnAsteriskIsNotTheAnonymous(t *testing.T) {
+	nobody := authn.User{Name: authn.UserAnonymous, Groups: []string{authn.GroupUnauthenticated}}
+	for spec, want := range map[string]bool{
+		`"user":"*"`:             false,
+		`"group":"*"`:            false,
+		`"user":"*","group":"*"`: false,
+		`"user":"*","group":"system:unauthenticated"`:     false,
+		`"group":"*","user":"system:anonymous"`:           false,
+		`"group":"system:unauthenticated"`:                true,
+		`"user":"system:anonymous"`:                       true,
+		`"user":"system:anonymous","group":"system:none"`: false,
+	} {
+		list, err := abac.Parse([]byte(line("{" + spec + `,"nonResourcePath":"*","namespace":"*","resource":"*","apiGroup":"*"}`)))
+		require.NoError(t, err)
+		for _, resource := range []bool{true, false} {
+			d, _, err := list.Authorize(t.Context(), authz.Attributes{User: nobody, ResourceRequest: resource, Path: "/x"})
+			require.NoError(t, err)
+			require.Equal(t, want, d == authz.Allow, spec)
+		}
+		rules, err := list.Rules(t.Context(), nobody, "a")
+		require.NoError(t, err)
+		require.Equal(t, want, len(rules.Resources) > 0, spec)
+	}
 }
 
 func TestABAC_03_SubjectsAndVerbs(t *testing.T) {
@@ -188,13 +222,14 @@ func plainly(policies []map[string]string, q map[string]string, groups []string)
 	accepts := func(said string, is ...string) bool {
 		return said == "*" || slices.Contains(is, said)
 	}
+	known := slices.Contains(groups, authn.GroupAuthenticated)
 	for _, p := range policies {
 		var conditions []bool
 		if p["user"] != "" {
-			conditions = append(conditions, accepts(p["user"], q["user"]))
+			conditions = append(conditions, accepts(p["user"], q["user"]), known || p["user"] != "*")
 		}
 		if p["group"] != "" {
-			conditions = append(conditions, accepts(p["group"], groups...))
+			conditions = append(conditions, accepts(p["group"], groups...), known || p["group"] != "*")
 		}
 		conditions = append(conditions, len(conditions) > 0)
 		if p["readonly"] == "true" {
@@ -249,7 +284,7 @@ func TestRandomPoliciesDecideAsTheyRead(t *testing.T) {
 		for range min(20, *pairs-done) {
 			done++
 			q := map[string]string{"user": word(), "namespace": word(), "resource": word(), "apiGroup": word(), "path": word(), "verb": verbs[r.IntN(len(verbs))]}
-			groups := []string{word(), word()}
+			groups := []string{word(), []string{authn.GroupAuthenticated, word()}[r.IntN(2)]}
 			a := authz.Attributes{
 				User: authn.User{Name: q["user"], Groups: groups}, Verb: q["verb"], Namespace: q["namespace"], Resource: q["resource"], Group: q["apiGroup"], Path: q["path"],
 			}

@@ -41,10 +41,13 @@ func covers(pattern, value string) bool { return pattern == "*" || pattern == va
 
 func readOnly(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
-// isFor reports whether the policy is about a user.
+// isFor reports whether the policy is about a user. An asterisk never stands for an anonymous
+// request: "everybody" in a file has always meant everybody with a name.
 func (p *Policy) isFor(u *authn.User) bool {
 	switch {
 	case p.User == "" && p.Group == "":
+		return false
+	case (p.User == "*" || p.Group == "*") && !u.In(authn.GroupAuthenticated):
 		return false
 	case p.User != "" && !covers(p.User, u.Name):
 		return false

@@ -12,9 +12,10 @@ import (
 )
 
 // Policy is one line of a file. A request matches it if the user, what is asked for and the verb
-// match. "*" matches everything in User, Group, APIGroup, Resource, Namespace and NonResourcePath.
+// match. "*" matches everything in APIGroup, Resource, Namespace and NonResourcePath.
 type Policy struct {
-	// User and Group are the user. Each that is set must match, and one must be set.
+	// User and Group are the user. Each that is set must match, and one must be set. "*" is everybody
+	// who has proved who they are: the members of the group system:authenticated.
 	User  string `json:"user"`
 	Group string `json:"group"`
 
@@ -33,7 +34,13 @@ type Policy struct {
 }
 
 // kind is the document of a line. Kubernetes writes the domain kubernetes.io here.
-var kind = config.Kind{Name: "Policy", Group: "abac.authorization.kubernetes.io", AnyDomain: "abac.authorization", Versions: []string{"v1beta1"}}
+var kind = config.Kind{
+	Name: "Policy", Group: "abac.authorization.kubernetes.io", AnyDomain: "abac.authorization",
+	Versions: []string{"v1beta1", unversioned},
+}
+
+// unversioned is the version of lines in the form of the first releases, which may name it.
+const unversioned = "v0"
 
 // Open reads the policies of a file. Its errors name the file and the line.
 func Open(path string) (Policies, error) {
@@ -50,7 +57,7 @@ func Open(path string) (Policies, error) {
 
 // Parse reads policies, one on each line. It skips empty lines and those that begin with "#". A
 // line with an unknown field, or with one that comes twice, is an error. A line without apiVersion
-// and kind has the form of the first releases of Kubernetes.
+// and kind has the form of the first releases of Kubernetes, and so has one of version v0.
 // Source: ABAC-01, ABAC-02.
 func Parse(data []byte) (Policies, error) {
 	out := Policies{}
@@ -85,13 +92,16 @@ func parse(line []byte) (Policy, error) {
 	if err != nil {
 		return Policy{}, err
 	}
+	if d.Version == unversioned {
+		return parseOld(d)
+	}
 	var doc struct {
 		Spec Policy `json:"spec"`
 	}
 	return doc.Spec, d.Decode(&doc)
 }
 
-// parseOld reads a line without a version. What it does not say matches everything.
+// parseOld reads a line of the first form. What it does not say matches everything.
 func parseOld(d *config.Document) (Policy, error) {
 	var old struct {
 		User      string `json:"user"`
