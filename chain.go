@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/impersonation"
 	"github.com/kindwright/kindwright/internal/feature"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/rest"
@@ -92,10 +93,18 @@ func (s *Server) assemble(last http.Handler) (http.Handler, error) {
 		links = slices.Insert(links, i, link{wrap: in.middleware})
 	}
 	h := last
-	for _, l := range slices.Backward(links) {
-		h = l.wrap(h)
+	for i, l := range slices.Backward(links) {
+		if h = l.wrap(h); guard.IsNil(h) {
+			return nil, fmt.Errorf("Before(%q): the middleware returned nil", following(links[i:]))
+		}
 	}
 	return h, nil
+}
+
+// following is the name of the first of the links that has one. Middleware has none.
+func following(links []link) string {
+	i := slices.IndexFunc(links, func(l link) bool { return l.name != "" })
+	return links[i].name
 }
 
 // maxAuditID bounds an id that the client sends.

@@ -29,7 +29,7 @@
 //     "the server's log has the cause", the cause is only there.
 //   - Memory: every served object is in memory as JSON, since reads copy it from there. Add at most
 //     8 MiB of changes for each kind (Watches.LogBytes), 16 MiB of objects in other forms, and what
-//     the backend keeps: bbolt 16 MiB of changes (bbolt.WithRecentBytes) and an index, memory all
+//     the backend keeps: bbolt 4 MiB of changes (bbolt.WithRecentBytes) and an index, memory all
 //     changes of the last minutes (Watches.History). FreeMemoryWhenIdle returns the reserve of Go's
 //     heap to the system.
 //   - Backup: DB.Backup of package bbolt copies the store while it is in use, and Debug.Backup serves

@@ -37,7 +37,8 @@ type Kubernetes struct {
 	// --runtime-config: "api/beta=false,shop.example.com/v1beta1/widgets=true". By default
 	// everything is served except kinds that are Optional. Objects of what is switched off stay in
 	// the store, are served in their other versions, and end with their namespace and their owners.
-	// A version that its group does not have is an error of New.
+	// A version that its group does not have is an error of New. A group or resource that the server
+	// does not have is logged.
 	// Source: VER-06 to VER-09, VER-16.
 	RuntimeConfig string
 

@@ -3,6 +3,7 @@ package kindwright
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"slices"
@@ -22,7 +23,7 @@ import (
 // Retry-After, before the body is read; clients of Kubernetes wait and repeat it. Health paths have
 // no limit, and members of system:masters are counted and never refused, as in Kubernetes.
 //
-// A negative number turns a limit off.
+// A limit cannot be turned off: New refuses negative numbers. To have almost none, give a large one.
 type Limits struct {
 	// Reads and Writes are how many requests may be in flight that read and that write, without
 	// watches and connections. Default 400 and 200, as in Kubernetes.
@@ -75,6 +76,24 @@ func (l Limits) withDefaults() Limits {
 	set(&l.BodyBytes, 96<<20)
 	set(&l.DecodeBytes, 96<<20)
 	return l
+}
+
+// check refuses the limit of one user that the limit of all would hide.
+func (l Limits) check() error {
+	l = l.withDefaults()
+	var problems []error
+	for _, p := range []struct {
+		field, of    string
+		perUser, all int
+	}{
+		{"Limits.ReadsPerUser", "Limits.Reads", l.ReadsPerUser, l.Reads},
+		{"Limits.WritesPerUser", "Limits.Writes", l.WritesPerUser, l.Writes},
+	} {
+		if p.perUser > p.all {
+			problems = append(problems, fmt.Errorf("%s: %d must not be above %s, which is %d", p.field, p.perUser, p.of, p.all))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // load counts what clients take.

@@ -112,12 +112,16 @@ func TestOPS_01_HandshakesNameTheClientAuthorities(t *testing.T) {
 func TestOPS_01_BadTLSOptionsRefuseToStart(t *testing.T) {
 	pair := keyPair(t, "main.example")
 	for want, o := range map[string]kindwright.TLS{
-		"TLS.SNI: CertFile":   {SNI: []kindwright.KeyPair{pair}},
-		"no such file":        {CertFile: pair.CertFile, KeyFile: pair.KeyFile, SNI: []kindwright.KeyPair{{CertFile: "none", KeyFile: "none"}}},
-		"TLS.MinVersion":      {MinVersion: 0x0999},
-		"TLS.CipherSuites[0]": {CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}},
-		"HTTP/2 requires":     {CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}},
-		"not both":            {MinVersion: tls.VersionTLS13, Config: &tls.Config{}},
+		"TLS.SNI: CertFile":              {SNI: []kindwright.KeyPair{pair}},
+		"no such file":                   {CertFile: pair.CertFile, KeyFile: pair.KeyFile, SNI: []kindwright.KeyPair{{CertFile: "none", KeyFile: "none"}}},
+		"TLS.MinVersion":                 {MinVersion: 0x0999},
+		"TLS.MinVersion: 0x302 must be":  {MinVersion: tls.VersionTLS11},
+		"TLS.KeyFile: is missing":        {CertFile: pair.CertFile},
+		"TLS.CertFile: is missing":       {KeyFile: pair.KeyFile},
+		"TLS.SNI[0].KeyFile: is missing": {CertFile: pair.CertFile, KeyFile: pair.KeyFile, SNI: []kindwright.KeyPair{{CertFile: pair.CertFile}}},
+		"TLS.CipherSuites[0]":            {CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}},
+		"HTTP/2 requires":                {CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}},
+		"not both":                       {MinVersion: tls.VersionTLS13, Config: &tls.Config{}},
 	} {
 		srv, err := kindwright.New(memory.New())
 		require.NoError(t, err)

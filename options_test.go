@@ -162,3 +162,29 @@ func TestREAD_39_WatchLogBytesBoundMemoryAndNotHistory(t *testing.T) {
 		require.Equal(t, name, field(next(), "object", "metadata", "name"))
 	}
 }
+
+// An option that would have no effect, or another one than it says, is refused by its field.
+func TestOPS_06_OptionsThatCannotBeMeant(t *testing.T) {
+	through := func(to http.Handler) func(http.Handler) http.Handler {
+		return func(http.Handler) http.Handler { return to }
+	}
+	for want, o := range map[string]kindwright.Option{
+		"Limits.ReadsPerUser: 11 must not be above Limits.Reads, which is 10":     kindwright.Limits{Reads: 10, ReadsPerUser: 11},
+		"Limits.WritesPerUser: 201 must not be above Limits.Writes, which is 200": kindwright.Limits{WritesPerUser: 201},
+		"HTTP.StrictTransport: max-age is required once, and is given 0 times":    kindwright.HTTP{StrictTransport: []string{"preload"}},
+		"HTTP.StrictTransport: max-age is required once, and is given 2 times":    kindwright.HTTP{StrictTransport: []string{"max-age=1", "max-age=2"}},
+		`Access.Hosts[1]: "https://a.example"`:                                    kindwright.Access{Hosts: []string{"a.example:80", "https://a.example"}},
+		`Access.Hosts[0]: "*.example"`:                                            kindwright.Access{Hosts: []string{"*.example"}},
+		`Access.Hosts[0]: ""`:                                                     kindwright.Access{Hosts: []string{""}},
+		`Before("authorize"): the middleware returned nil`:                        kindwright.Before("authorize", through(nil)),
+		"the field Scope: unknown scope 7":                                        kindwright.Serve(registry.Kind[memo]{Group: "example.dev", Version: "v1", Plural: "memos", Names: registry.Names{Kind: "Memo"}, Scope: 7}),
+		"Watches.History: -1ns must not be negative":                              kindwright.Watches{History: -1},
+	} {
+		_, err := kindwright.New(memory.New(), o)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "\n", "each problem is told once")
+	}
+	_, err := kindwright.New(memory.New(), kindwright.Limits{ReadsPerUser: 500}, kindwright.Limits{Reads: 600},
+		kindwright.Access{Hosts: []string{"*", "a.example", "a.example:80"}})
+	require.NoError(t, err, "all options together count")
+}

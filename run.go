@@ -128,6 +128,23 @@ type KeyPair struct {
 	Names []string
 }
 
+// filesGiven reports which half of a certificate and its key is missing.
+func (t TLS) filesGiven() error {
+	for i, p := range append([]KeyPair{{CertFile: t.CertFile, KeyFile: t.KeyFile}}, t.SNI...) {
+		field := "TLS"
+		if i > 0 {
+			field = fmt.Sprintf("TLS.SNI[%d]", i-1)
+		}
+		switch {
+		case p.CertFile == "":
+			return fmt.Errorf("%s.CertFile: is missing; a key needs its certificate", field)
+		case p.KeyFile == "":
+			return fmt.Errorf("%s.KeyFile: is missing; a certificate needs its key", field)
+		}
+	}
+	return nil
+}
+
 func (t TLS) applyRun(c *runConfig) error {
 	if t.Config != nil {
 		if t.CertFile != "" || t.KeyFile != "" || t.SNI != nil || t.MinVersion != 0 || t.CipherSuites != nil ||
@@ -141,14 +158,16 @@ func (t TLS) applyRun(c *runConfig) error {
 		if len(t.SNI) > 0 {
 			return errors.New("TLS.SNI: CertFile and KeyFile are missing, for clients that ask for another name")
 		}
+	} else if err := t.filesGiven(); err != nil {
+		return err
 	} else {
 		c.files = []certfile.Names{{Cert: t.CertFile, Key: t.KeyFile}}
 		for _, p := range t.SNI {
 			c.files = append(c.files, certfile.Names{Cert: p.CertFile, Key: p.KeyFile, Hosts: p.Names})
 		}
 	}
-	if t.MinVersion > tls.VersionTLS13 {
-		return fmt.Errorf("TLS.MinVersion: %#x is no version of TLS", t.MinVersion)
+	if t.MinVersion != 0 && t.MinVersion != tls.VersionTLS12 && t.MinVersion != tls.VersionTLS13 {
+		return fmt.Errorf("TLS.MinVersion: %#x must be tls.VersionTLS12 or tls.VersionTLS13", t.MinVersion)
 	}
 	for i, id := range t.CipherSuites {
 		if !slices.ContainsFunc(tls.CipherSuites(), func(s *tls.CipherSuite) bool { return s.ID == id }) {

@@ -99,10 +99,12 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 	problems = append(problems, cfg.readFeatures())
 	s := &Server{cfg: cfg, backend: b, random: rand.Reader}
 	s.draining, s.drain = context.WithCancel(context.Background())
-	if !absent(b) {
-		problems = append(problems, s.build())
+	problems = append(problems, cfg.limits.check())
+	err := errors.Join(problems...)
+	if err == nil { // the parts would report the same problems again, in their own words
+		err = s.build()
 	}
-	if err := errors.Join(problems...); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("kindwright: %w", err)
 	}
 	return s, nil

@@ -153,13 +153,18 @@ func checkStreams(n int) error {
 }
 
 func checkStrictTransport(directives []string) error {
+	ages := 0
 	for i, d := range directives {
 		switch age, isAge := strings.CutPrefix(d, "max-age="); {
 		case d == "includeSubDomains", d == "preload":
 		case isAge && len(age) > 0 && len(age) < 16 && strings.Trim(age, "0123456789") == "":
+			ages++
 		default:
 			return fmt.Errorf("HTTP.StrictTransport[%d]: %q must be max-age=<seconds>, includeSubDomains or preload", i, d)
 		}
+	}
+	if len(directives) > 0 && ages != 1 {
+		return fmt.Errorf("HTTP.StrictTransport: max-age is required once, and is given %d times", ages)
 	}
 	return nil
 }
@@ -243,8 +248,19 @@ func (a Access) apply(c *config) error {
 			return fmt.Errorf("Access.OpenPaths[%d]: %q does not begin with a slash", i, p)
 		}
 	}
+	for i, host := range a.Hosts {
+		if !isHost(host) {
+			return fmt.Errorf("Access.Hosts[%d]: %q must be a name with or without a port, or *", i, host)
+		}
+	}
 	_, err := parseOrigins(a.Origins)
 	return err
+}
+
+// isHost reports whether a request can be for a host, which is a name with or without a port. "*"
+// stands for every host; a star in a name would stand for no host, since names are compared as they are.
+func isHost(host string) bool {
+	return host == "*" || host != "" && !strings.ContainsAny(host, "/*@?# ")
 }
 
 // leadership is how a leader is chosen.
@@ -281,7 +297,7 @@ func (h Housekeeping) apply(c *config) error {
 		return fmt.Errorf("Housekeeping.LeaderPatience: %w", err)
 	}
 	if h.Migration < MigrateVersions || h.Migration > MigrateNothing {
-		return fmt.Errorf("Housekeeping.Migration: %d is none of its values", h.Migration)
+		return fmt.Errorf("Housekeeping.Migration: unknown mode %d", h.Migration)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestFLAG_01_07_08_OptionsThatAreWrong(t *testing.T) {
 		kindwright.Housekeeping{Migration: kindwright.Migration(7)})
 	for _, want := range []string{
 		`Kubernetes.FeatureGates: unrecognized feature gate: "NoSuch"`, "Kubernetes.EmulatedVersion: emulation version 9.9 is not between [1.27, 1.37]",
-		`Kubernetes.RuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "Housekeeping.Migration: 7 is none of its values",
+		`Kubernetes.RuntimeConfig: "example.dev/v1/Gadgets": the name of a resource is in lower case`, "Housekeeping.Migration: unknown mode 7",
 	} {
 		require.ErrorContains(t, err, want, "all of them are reported together")
 	}

@@ -9,6 +9,11 @@ import (
 // TypedMutator makes a Mutator of a function on Go structs. The Rules of the plugin must select only T's
 // kind. f is not called for a deletion, which has no object.
 //
+// The object is given in the version of the request, r.Kind. If the kind is served in several versions,
+// f is called for each of them, and a field that only T has is empty in the others: compare
+// r.Kind.Version, or convert with [Request.Convert]. A rule that must hold in whatever version an object
+// is written belongs to Rules of package registry, which are asked about the stored form.
+//
 // What f changes in obj is changed in the object. Everything else stays as it was sent, unknown
 // fields included.
 func TypedMutator[T any](f func(ctx context.Context, r *Request, obj *T) error) Mutator {

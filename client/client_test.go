@@ -353,6 +353,7 @@ func TestForReportsWhatIsWrong(t *testing.T) {
 		`WithMaxAnswer: 0`:             client.For(h, widgets(), client.WithMaxAnswer(0)),
 		`WithPageSize: -1 is negative`: client.For(h, widgets(), client.WithPageSize(-1)),
 		`WithMemory: -1 is negative`:   client.For(h, widgets(), client.WithMemory(-1), nil),
+		"has a control character":      client.For(h, widgets(), client.WithUserAgent("a\nb")),
 		`missing protocol scheme`:      client.For(h, widgets(), client.At(":")),
 	} {
 		_, err := c.Get(t.Context(), key("a"))
@@ -378,6 +379,10 @@ func TestForReportsWhatIsWrong(t *testing.T) {
 	}
 	_, err = c.Update(t.Context(), nil)
 	require.ErrorContains(t, err, "is nil")
+	_, err = c.Modify(t.Context(), key("a"), nil)
+	require.ErrorContains(t, err, "change is nil")
+	_, err = c.Patch(t.Context(), key("a"), client.Patch{})
+	require.ErrorContains(t, err, "the patch is empty")
 	s.require()
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
+	"unicode"
 
 	"github.com/go-logr/logr"
 )
@@ -65,7 +67,13 @@ func At(server string) Option {
 // WithUserAgent sets the User-Agent header. Its part before the first slash is the field manager of
 // writes that do not name one. Default: kindwright-client.
 func WithUserAgent(agent string) Option {
-	return func(c *config) error { c.userAgent = agent; return nil }
+	return func(c *config) error {
+		if strings.ContainsFunc(agent, unicode.IsControl) {
+			return fmt.Errorf("client: WithUserAgent: %q has a control character", agent)
+		}
+		c.userAgent = agent
+		return nil
+	}
 }
 
 // WithLogger sets the logger for retries and restarted lists and watches, at level 1. By default

@@ -105,6 +105,9 @@ func Elect(ctx context.Context, h *http.Client, e Election, lead func(ctx contex
 	if err != nil {
 		return err
 	}
+	if lead == nil {
+		return errors.New("client: elect: lead is nil")
+	}
 	leases := Resource[lease]{Group: "coordination." + e.GroupDomain, Version: "v1", Plural: "leases", Kind: "Lease"}
 	c := &candidate{Election: e, client: For(h, leases, opts...)}
 	if c.client.wrong != nil {

@@ -366,9 +366,12 @@ func TestLEASE_02_TheEndOfTheLeader(t *testing.T) {
 		require.Equal(t, "thief", *o.lease().Spec.HolderIdentity, "what is lost is not given back")
 		ended, cancel := context.WithTimeoutCause(t.Context(), 5*time.Second, bang)
 		defer cancel()
-		require.ErrorIs(t, client.Elect(ended, h, e, nil), bang, "nobody led")
+		require.ErrorIs(t, client.Elect(ended, h, e, never), bang, "nobody led")
 	})
 }
+
+// never is what nobody comes to do.
+func never(context.Context) error { return errors.New("an election that cannot be won was won") }
 
 func TestLEASE_02_WrongElections(t *testing.T) {
 	tr := plane(t)
@@ -382,14 +385,15 @@ func TestLEASE_02_WrongElections(t *testing.T) {
 	} {
 		e := client.Election{Lease: bossKey, Identity: "a"}
 		change(&e)
-		err := client.Elect(t.Context(), &http.Client{Transport: tr}, e, nil)
+		err := client.Elect(t.Context(), &http.Client{Transport: tr}, e, never)
 		if want == "too long" {
 			require.True(t, status.IsInvalid(err), "%v", err)
 			continue
 		}
 		require.ErrorContains(t, err, want)
 	}
-	require.ErrorContains(t, client.Elect(t.Context(), nil, client.Election{Lease: bossKey, Identity: "a"}, nil), "http.Client is nil")
+	require.ErrorContains(t, client.Elect(t.Context(), nil, client.Election{Lease: bossKey, Identity: "a"}, never), "http.Client is nil")
+	require.ErrorContains(t, client.Elect(t.Context(), &http.Client{Transport: tr}, client.Election{Lease: bossKey, Identity: "a"}, nil), "lead is nil")
 
 	srv, err := kindwright.New(memory.New(), kindwright.Serve(kinds.ControlPlane()), kindwright.Authorize(authz.AlwaysDeny()))
 	require.NoError(t, err)
@@ -399,6 +403,6 @@ func TestLEASE_02_WrongElections(t *testing.T) {
 	require.NoError(t, srv.Start(ctx))
 	refused := client.InProcess(srv)
 	defer refused.Close()
-	err = client.Elect(t.Context(), &http.Client{Transport: refused}, client.Election{Lease: bossKey, Identity: "a"}, nil)
+	err = client.Elect(t.Context(), &http.Client{Transport: refused}, client.Election{Lease: bossKey, Identity: "a"}, never)
 	require.True(t, status.IsForbidden(err), "%v", err)
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -30,6 +31,9 @@ const (
 //
 // With Subresource("status") it writes the status. Source: UPDATE-03.
 func (c *Client[T]) Modify(ctx context.Context, key meta.Key, change func(obj *T) error, opts ...WriteOption) (*T, error) {
+	if change == nil {
+		return nil, errors.New("client: Modify: change is nil")
+	}
 	wait := firstRetry
 	for try := 1; ; try++ {
 		obj, raced, err := c.modify(ctx, key, change, opts)

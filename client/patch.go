@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -53,6 +54,9 @@ func ForceApply(manager string, content any) Patch {
 }
 
 func (p Patch) encode(where place, key meta.Key) ([]byte, error) {
+	if p.contentType == "" {
+		return nil, errors.New("client: the patch is empty; make one with Apply, MergePatch, JSONPatch or StrategicPatch")
+	}
 	tree, err := json.TreeOf(p.content)
 	if err != nil {
 		return nil, err

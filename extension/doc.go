@@ -21,6 +21,22 @@
 //
 // A [Program] adds flags, and prints the manifests of a cluster.
 //
+// # Outside of a cluster
+//
+// A Program also runs beside a cluster, for development:
+//
+//	go run . --kubeconfig ~/.kube/config --listen :6443 --data-dir ./data --advertise 192.0.2.7:6443
+//
+// The host must reach the address of --advertise. The user of the kubeconfig needs the rights that
+// --manifests prints: reviews of tokens and rights, the config map of the host, namespaces, and the
+// server's own APIServices, secret and Service. With --remove the program takes its APIServices and
+// its Service back.
+//
+// # Replicas
+//
+// With --replicas 2 or more, the pods have no volume, and Open gets "" for the directory: it opens
+// a store that the replicas share, such as storage/etcd. A file would be another store in each pod.
+//
 // # When the host is away
 //
 // What has been asked in the last ten seconds is answered as before. All else is refused with 401 or

@@ -101,6 +101,9 @@ const (
 	settingsWait           = 15 * time.Second // for the host, before requests are served without its settings
 )
 
+// errNoHost means that no host was named and that the process does not run in a cluster.
+var errNoHost = errors.New("it is not given, and the process does not run in a cluster")
+
 // New checks a configuration. It connects to nothing.
 func New(cfg Config) (*Extension, error) {
 	e := &Extension{log: cfg.Log}
@@ -168,7 +171,7 @@ func (c *Config) complete(failed func(error)) error {
 	if c.Host.URL == "" {
 		host, err := authn.InCluster(failed)
 		if err != nil {
-			return fmt.Errorf("Config.Host: %w; outside of a cluster, give the connection to one", err)
+			return fmt.Errorf("Config.Host: %w: %w", errNoHost, err)
 		}
 		c.Host = host
 	}
@@ -212,7 +215,10 @@ func ownNamespace() string {
 func versionsOf(definitions []registry.Definition) ([]meta.GroupVersion, error) {
 	var out []meta.GroupVersion
 	env := registry.Env{GroupDomain: "k8s.io", Types: &openapi.Types{}}
-	for _, d := range definitions {
+	for i, d := range definitions {
+		if d == nil {
+			return nil, fmt.Errorf("[%d] is nil", i)
+		}
 		b, err := d.Define(env)
 		if err != nil {
 			return nil, err

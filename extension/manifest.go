@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strconv"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/yaml"
@@ -18,8 +20,8 @@ type Deployment struct {
 	// Replicas is how many there are. Default 1. More than one need a store that they share.
 	Replicas int32
 
-	// Volume is the size of the volume with the data directory. Default 1Gi for one replica, and no
-	// volume for several.
+	// Volume is the size of the volume with the data directory, which is mounted at /data. Default 1Gi
+	// for one replica, and no volume for several.
 	Volume string
 
 	Args []string // of the program
@@ -32,8 +34,8 @@ const dataDirectory = "/data"
 type tree = map[string]any
 
 // WriteManifests writes the objects that a cluster needs to run the server, in YAML: its account and
-// rights, Deployment, Service, PodDisruptionBudget and APIServices. It takes Name, Namespace, Kinds and
-// the priorities of a Config; the host is not asked.
+// rights, Deployment, Service, PodDisruptionBudget and APIServices. It takes Name, Namespace, Kinds, the
+// port of Listen and the priorities of a Config. It does not ask the host.
 func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 	cfg.Host.URL = "https://host.invalid"
 	if err := cfg.complete(nil); err != nil {
@@ -43,6 +45,8 @@ func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("extension: Kinds: %w", err)
+	case cfg.Advertise != "":
+		return errors.New("extension: Config.Advertise: is for a server outside of the cluster; leave it out for manifests")
 	case d.Image == "":
 		return errors.New("extension: Deployment.Image: is required")
 	case d.Replicas < 0:
@@ -56,7 +60,11 @@ func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 	if d.Replicas == 1 && d.Volume == "" {
 		d.Volume = "1Gi"
 	}
-	w := &manifests{cfg: &cfg, Deployment: d, versions: versions}
+	listen, err := listenPort(cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("extension: %w", err)
+	}
+	w := &manifests{cfg: &cfg, Deployment: d, versions: versions, port: listen}
 	var out bytes.Buffer
 	for _, object := range w.objects() {
 		document, err := json.Marshal(object)
@@ -79,6 +87,20 @@ type manifests struct {
 	cfg *Config
 	Deployment
 	versions []meta.GroupVersion
+	port     int // of the container
+}
+
+// listenPort is the port of an address to listen on, by which the Service and the probes reach a pod.
+func listenPort(address string) (int, error) {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, fmt.Errorf("Config.Listen: %w", err)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("Config.Listen: manifests need a port from 1 to 65535, and not %q", text)
+	}
+	return int(port), nil
 }
 
 func (m *manifests) objects() []any {
@@ -160,9 +182,13 @@ func (m *manifests) deployment() tree {
 	probe := func(path string) tree {
 		return tree{"httpGet": tree{"path": path, "port": "https", "scheme": "HTTPS"}, "periodSeconds": 5}
 	}
+	// A server listens once it has a certificate, for which it needs the host. Without this probe, a host
+	// that is slow to answer would have the pod restarted over and over.
+	start := probe("/livez")
+	start["failureThreshold"] = 60
 	container := tree{
-		"name": m.cfg.Name, "image": m.Image, "ports": []tree{{"name": "https", "containerPort": 6443}},
-		"livenessProbe": probe("/livez"), "readinessProbe": probe("/readyz"),
+		"name": m.cfg.Name, "image": m.Image, "ports": []tree{{"name": "https", "containerPort": m.port}},
+		"startupProbe": start, "livenessProbe": probe("/livez"), "readinessProbe": probe("/readyz"),
 		"securityContext": tree{
 			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true, "runAsUser": 65532,
 			"capabilities": tree{"drop": []string{"ALL"}}, "seccompProfile": tree{"type": "RuntimeDefault"},

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -22,7 +23,8 @@ import (
 type Program struct {
 	Config Config // which flags change
 
-	// Open opens the store; dir is the data directory, which exists.
+	// Open opens the store. dir is the data directory, which exists. It is "" for replicas that share a
+	// store: their pods have no volume.
 	Open func(dir string) (storage.Backend, error)
 
 	Options []kindwright.Option    // further ones
@@ -62,14 +64,22 @@ func (p Program) Do(ctx context.Context, args []string, out io.Writer) (err erro
 		return WriteManifests(out, p.Config, f.deployment)
 	}
 	e, err := New(p.Config)
+	if errors.Is(err, errNoHost) {
+		return fmt.Errorf("%w; outside of a cluster, give --kubeconfig", err)
+	}
 	if err != nil {
 		return err
 	}
 	if f.remove {
 		return e.Remove(ctx)
 	}
-	if err := os.MkdirAll(f.data, 0o700); err != nil {
-		return fmt.Errorf("--data-dir: %w", err)
+	if f.data != "" {
+		if err := os.MkdirAll(f.data, 0o700); err != nil {
+			return fmt.Errorf("--data-dir: %w", err)
+		}
+	}
+	if p.Open == nil {
+		return errors.New("extension: Program.Open: is required")
 	}
 	store, err := p.Open(f.data)
 	if err != nil {
@@ -91,7 +101,7 @@ func (p *Program) parse(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&c.Namespace, "namespace", c.Namespace, "of the Service and the secret; default: that of the pod")
 	set.StringVar(&c.Listen, "listen", c.Listen, "the address to listen on; default "+defaultListen)
 	set.StringVar(&c.Advertise, "advertise", c.Advertise, "outside of a cluster: the host and port by which the host reaches the server")
-	set.StringVar(&f.data, "data-dir", dataDirectory, "where the store is")
+	set.StringVar(&f.data, dataFlag, dataDirectory, "where the store is; empty if it is not in a directory")
 	set.BoolVar(&f.manifests, "manifests", false, "print the manifests for a cluster, and end")
 	set.StringVar(&f.deployment.Image, "image", c.Name, "with --manifests: the image of the container")
 	set.IntVar(&f.replicas, "replicas", 1, "with --manifests: how many there are; several need a store that they share")
@@ -102,7 +112,13 @@ func (p *Program) parse(args []string, out io.Writer) (*flags, error) {
 	if set.NArg() > 0 {
 		return nil, fmt.Errorf("unknown argument %q", set.Arg(0))
 	}
-	f.deployment.Replicas = int32(min(f.replicas, 1<<16)) //nolint:gosec // bounded
+	if err := f.agree(set); err != nil {
+		return nil, err
+	}
+	f.deployment.Replicas = int32(f.replicas) //nolint:gosec // agree bounds it
+	if f.replicas > 1 {
+		f.deployment.Args = append(f.deployment.Args, "--"+dataFlag+"=")
+	}
 	if f.kubeconfig != "" {
 		host, err := authn.ReadConnection(f.kubeconfig, func(err error) {
 			p.Config.Log.Error(err, "a file of --kubeconfig cannot be read; its last good state counts")
@@ -113,4 +129,27 @@ func (p *Program) parse(args []string, out io.Writer) (*flags, error) {
 		c.Host = host
 	}
 	return f, nil
+}
+
+const (
+	dataFlag    = "data-dir"
+	maxReplicas = 1 << 10
+)
+
+// agree refuses flags that would have no effect beside others.
+func (f *flags) agree(set *flag.FlagSet) (err error) {
+	running := []string{"kubeconfig", "listen", "advertise", dataFlag, "remove"}
+	set.Visit(func(given *flag.Flag) {
+		switch name := given.Name; {
+		case err != nil:
+		case f.manifests && slices.Contains(running, name):
+			err = fmt.Errorf("--%s: is for a server that runs; leave it out with --manifests", name)
+		case !f.manifests && (name == "image" || name == "replicas"):
+			err = fmt.Errorf("--%s: is for --manifests; give that, too", name)
+		}
+	})
+	if err == nil && (f.replicas < 1 || f.replicas > maxReplicas) {
+		err = fmt.Errorf("--replicas: %d must be from 1 to %d", f.replicas, maxReplicas)
+	}
+	return err
 }

@@ -662,3 +662,26 @@ func TestFromType_BoundedSize(t *testing.T) {
 	_, err = openapi.FromType(reflect.TypeFor[doubled[doubled[deep[deep[deep[string]]]]]]())
 	require.NoError(t, err)
 }
+
+// A rule counts wherever its field is, also if it is the only one of the kind.
+func TestCEL_01_ARuleOfOneField(t *testing.T) {
+	type spec struct {
+		Size int32 `json:"size" rule:"self > 5"`
+	}
+	for name, of := range map[string]reflect.Type{
+		"a field": reflect.TypeFor[spec](),
+		"a field of a field": reflect.TypeFor[struct {
+			Spec spec `json:"spec"`
+		}](),
+		"a field of an item": reflect.TypeFor[struct {
+			Specs []spec `json:"specs"`
+		}](),
+		"a field of a value": reflect.TypeFor[struct {
+			Specs map[string]*spec `json:"specs"`
+		}](),
+	} {
+		s, err := openapi.FromType(of)
+		require.NoError(t, err, name)
+		require.True(t, s.HasRules(), name)
+	}
+}

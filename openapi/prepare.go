@@ -316,7 +316,9 @@ func (s *Schema) inherit() (changed bool) {
 	return changed
 }
 
-func (s *Schema) isRuled() bool { return s != nil && s.ready.ruled }
+// isRuled reports whether a ready node has rules at or below it. The node's own are looked at here,
+// because a field that only adds rules to the schema of its type is not prepared again.
+func (s *Schema) isRuled() bool { return s != nil && (len(s.Rules) > 0 || s.ready.ruled) }
 
 // HasRules reports whether the schema has rules, or one that describes a part of its values. One that is not
 // ready may have some.

@@ -59,15 +59,20 @@ type Form interface {
 	resource(env Env, stored *Resource) (*Resource, error)
 }
 
-// As serves the objects of a Kind[T] in the form of k as well. to and from convert; fields names for each selectable field
-// of V the one of T that it is, where they are not called the same. Storage and deletion are those of the stored kind; names,
-// schema and columns are k's, subresources k's and those of the stored kind that k has none of the same name for, and rules k's:
-// where k has no Validate, ValidateUpdate or BeforeDelete, that of the stored kind is asked about the stored form instead. Where
-// it has no Writes, the stored kind's count.
+// As serves the objects of a Kind[T] in a further version, which k describes. to converts to the
+// stored form, and from converts back. fields maps a selectable field of V to the field of T with
+// another name that it stands for; nil if all have the same names.
 //
-// Metadata need no conversion. What a client has sent and to cannot convert is refused with a *status.Error, such as
-// status.BadRequest(…); any other error of to is a 500, and so is every error of from. Conversion says more, and
-// apitest.RoundTrip proves that nothing is lost on the way there and back.
+// Names, schema and columns are those of k. Storage and deletion are those of the stored kind. k
+// inherits the subresources of the stored kind, except those that it defines itself. Where k has no
+// Validate, ValidateUpdate or BeforeDelete, the stored kind's is asked about the stored form instead;
+// where k has no Writes, the stored kind's apply. Admission plugins are given the version that the
+// client has written.
+//
+// Metadata need no conversion. If to cannot convert what a client has sent, it returns a
+// *status.Error, such as status.BadRequest(…). Any other error of to, and every error of from, is a
+// 500. See [Conversion] for more. apitest.RoundTrip proves that nothing is lost on the way there and
+// back.
 func As[V, T any](k Kind[V], to func(*V) (*T, error), from func(*T) (*V, error), fields map[string]string) Form {
 	return typedForm[V, T]{k, to, from, fields}
 }

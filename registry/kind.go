@@ -130,6 +130,9 @@ func (k Kind[T]) resource(env Env) (*Resource, error) {
 func (k Kind[T]) describe(env Env) (*Resource, error) {
 	typ := reflect.TypeFor[T]()
 	fail := func(err error) (*Resource, error) { return nil, fmt.Errorf("kind of Go type %s: %w", typ, err) }
+	if k.Scope != Namespaced && k.Scope != ClusterScoped {
+		return fail(fmt.Errorf("the field Scope: unknown scope %d", k.Scope))
+	}
 	schema, err := env.schema(typ)
 	if err != nil {
 		return fail(err)

@@ -69,7 +69,7 @@ func (s ScaleSubresource) Describe(of *Resource, env Env) (Subresource, error) {
 func (s ScaleSubresource) path(of *Resource, name, path string, kind openapi.Type, below ...string) ([]string, error) {
 	names := strings.Split(path, ".")
 	if len(names) < 3 || names[0] != "" {
-		return nil, fmt.Errorf("%s %q is no path such as .%s.replicas", name, path, below[0])
+		return nil, fmt.Errorf("%s %q must be a path such as .%s.replicas", name, path, below[0])
 	}
 	names = names[1:]
 	within := false

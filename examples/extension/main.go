@@ -6,6 +6,7 @@
 // Outside of one it writes an APIService and a Service that lead to it:
 //
 //	go run ./examples/extension --kubeconfig ~/.kube/config --listen :6443 --data-dir ./data --advertise 192.0.2.7:6443
+//	echo '{"apiVersion": "fleet.example.com/v1", "kind": "Ship", "metadata": {"name": "santa-maria"}}' | kubectl create -f -
 //	kubectl get ships
 //	kubectl scale ship santa-maria --replicas=40
 //	kubectl get --raw /apis/fleet.example.com/v1/namespaces/default/ships/santa-maria/log

@@ -4,8 +4,9 @@
 //
 //	go run ./examples/server
 //
-// A widget has replicas, which kubectl scales:
+// A widget has replicas, which kubectl scales. With the kubectl line that the server prints:
 //
+//	echo '{"apiVersion": "example.dev/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": {"size": 1}}' | kubectl create -f -
 //	kubectl scale widget a --replicas=3
 //	kubectl get widget a --subresource=scale
 //

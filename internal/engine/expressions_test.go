@@ -106,3 +106,28 @@ func TestBadRulesFailTheInstallation(t *testing.T) {
 	require.ErrorContains(t, err, "kind Gauge (example.dev/v1): rules: x-kubernetes-validations[0].rule")
 	require.ErrorContains(t, err, "undefined field 'limit'")
 }
+
+type dial struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+
+	Spec dialSpec `json:"spec"`
+}
+
+type dialSpec struct {
+	Turn int32 `json:"turn" rule:"self > 5" message:"turn it further"`
+}
+
+// The only rule of a kind may be at a field that has no other rule and no bounds.
+func TestCEL_01_TheRuleOfOneField(t *testing.T) {
+	dials := registry.Kind[dial]{Group: "example.dev", Version: "v1", Plural: "dials", Names: registry.Names{Kind: "Dial"}}
+	e := start(t, memory.New(), nil)
+	made, err := dials.Resource()
+	require.NoError(t, err)
+	require.NoError(t, e.Install(t.Context(), made))
+	at := registry.Target{Resource: meta.GroupVersionResource{Group: "example.dev", Version: "v1", Resource: "dials"}, Namespace: "a"}
+	_, err = e.Create(t.Context(), at, []byte(`{"metadata":{"name":"x"},"spec":{"turn":5}}`), registry.WriteOptions{})
+	require.Equal(t, []string{"spec.turn: Invalid value: 5: turn it further"}, told(t, err))
+	_, err = e.Create(t.Context(), at, []byte(`{"metadata":{"name":"x"},"spec":{"turn":6}}`), registry.WriteOptions{})
+	require.NoError(t, err)
+}

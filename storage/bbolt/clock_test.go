@@ -65,3 +65,9 @@ func TestSTORE_05_AClockThatJumpsShortensNoHistory(t *testing.T) {
 		})
 	}
 }
+
+func TestNoClockIsTheUsualOne(t *testing.T) {
+	db, err := Open(filepath.Join(t.TempDir(), "db"), WithNow(nil))
+	require.NoError(t, err)
+	require.NoError(t, db.Close())
+}

@@ -20,9 +20,13 @@ type options struct {
 }
 
 // WithNow replaces time.Now with now, for the times of batches and for the revision at which a new
-// store starts. It must be safe for concurrent use.
+// store starts. It must be safe for concurrent use. nil stands for time.Now.
 func WithNow(now func() time.Time) Option {
-	return func(o *options) { o.now = now }
+	return func(o *options) {
+		if now != nil {
+			o.now = now
+		}
+	}
 }
 
 // WithRecentBytes sets how many bytes of the newest changes, with their previous records, stay in

@@ -48,9 +48,13 @@ var (
 type Option func(*DB)
 
 // WithNow replaces time.Now with now, for the first revision and the times of batches. It must be
-// safe for concurrent use.
+// safe for concurrent use. nil stands for time.Now.
 func WithNow(now func() time.Time) Option {
-	return func(db *DB) { db.now = now }
+	return func(db *DB) {
+		if now != nil {
+			db.now = now
+		}
+	}
 }
 
 // WithFirstRevision starts at revision r instead of the current time in microseconds. The first
