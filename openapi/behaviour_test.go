@@ -61,6 +61,8 @@ func TestCanonical_Rule8(t *testing.T) {
 		{openapi.Schema{Type: openapi.Array, Items: &integer}, `{"v":[1.0,2]}`, `{"v":[1,2]}`},
 		{openapi.Schema{Type: openapi.Object, AdditionalProperties: &integer}, `{"v":{}}`, `{"v":{}}`},
 		{openapi.Schema{Type: openapi.Object, AdditionalProperties: &integer}, `{"v":{"a":null,"b":3.0}}`, `{"v":{"b":3}}`},
+		{openapi.Schema{Type: openapi.Object, AdditionalProperties: &openapi.Schema{Type: openapi.String}}, `{"v":{"a":null,"b":"c"}}`, `{"v":{"a":"","b":"c"}}`},
+		{openapi.Schema{Type: openapi.Object, AdditionalProperties: &openapi.Schema{Type: openapi.String, Notation: openapi.NotationBytes}}, `{"v":{"a":null}}`, `{"v":{"a":""}}`},
 		{openapi.Schema{PreserveUnknown: true}, `{"v":{"a":null,"b":[null,3.5]}}`, `{"v":{"a":null,"b":[null,3.5]}}`},
 		{openapi.Schema{PreserveUnknown: true}, `{"v":null}`, `{"v":null}`},
 		{integer, `{"unknown":{"a":1.5,"b":null}}`, `{"unknown":{"a":1.5,"b":null}}`},
@@ -373,6 +375,33 @@ func TestValidate_ReportIsBoundedAndStable(t *testing.T) {
 	first := widget(t).Validate(in)
 	for range 20 {
 		require.Equal(t, first, widget(t).Validate(in))
+	}
+}
+
+// Kubernetes drops null only where the document describes a field. It decodes the metadata of an
+// embedded object as a Go struct, where a label that is null is the empty text.
+//
+// Source: CRD-08, CRD-09.
+func TestCanonical_NullInEmbeddedObjects(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{
+		"own":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,
+			"default":{"apiVersion":"v1","kind":"K","metadata":{"creationTimestamp":null}}},
+		"described":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"apiVersion":{"type":"string"},"kind":{"type":"string"}}}}}`))
+	require.Empty(t, errs)
+	for _, c := range []struct{ in, want, why string }{
+		{`{"own":{"apiVersion":null,"kind":"K"}}`, `{"own":{"apiVersion":null,"kind":"K"}}`, `own.apiVersion: Invalid value: null: must be a string`},
+		{`{"own":{"apiVersion":"v1","kind":null}}`, `{"own":{"apiVersion":"v1","kind":null}}`, `own.kind: Invalid value: null: must be a string`},
+		{`{"described":{"apiVersion":null,"kind":null}}`, `{"described":{}}`, ""},
+		{`{"own":{"metadata":{"labels":{"a":null},"annotations":{"a":null}}}}`, `{"own":{"metadata":{"annotations":{"a":""},"labels":{"a":""}}}}`, ""},
+		{
+			`{"own":{"metadata":{"generation":0.5}}}`, `{"own":{"metadata":{"generation":0.5}}}`,
+			`own.metadata: Invalid value: {"generation":0.5}: json: cannot unmarshal number 0.5 into Go struct field ObjectMeta.generation of type int64`,
+		},
+	} {
+		out, problems := s.Canonical(tree(t, c.in))
+		require.Equal(t, c.want, encode(t, out))
+		require.Equal(t, c.why, s.Undecodable(out))
+		require.Equal(t, c.why == "", len(problems) == 0, c.in)
 	}
 }
 

@@ -16,9 +16,9 @@ import (
 // Canonical returns the tree with every value in the form in which it is stored. Two clients that
 // write the same value differently therefore produce the same bytes: whole numbers become integers,
 // floats use the fewest digits possible, and times, durations and quantities look as their Go types
-// write them. Canonical removes null members unless the schema allows null. It keeps empty lists
-// and objects, because they differ from absent ones, and does not touch fields that the schema does
-// not describe.
+// write them. Canonical removes null members unless the schema allows null. In a map of texts, null is
+// the empty one, as Go decodes it. Canonical keeps empty lists and objects, because they differ from
+// absent ones, and does not touch fields that the schema does not describe.
 //
 // Values of the wrong type and texts that cannot be parsed stay unchanged. Canonical reports each
 // with its path; Validate reports them too. Canonical is idempotent. It does not modify tree: it
@@ -117,6 +117,17 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		return out
 	}
 	if value == nil && !child.keepsNull() {
+		if s.undescribedText(name) { // Validate reports it
+			w.path = append(w.path, json.Name(name))
+			w.wrongType(child, value)
+			w.path = w.path[:len(w.path)-1]
+			return out
+		}
+		if zero := s.zeroItem(name); zero != nil {
+			out = copied(out, object)
+			out[name] = zero
+			return out
+		}
 		if child.DefaultValue == nil || !child.fromDocument { // otherwise Default replaces it
 			out = copied(out, object)
 			if delete(out, name); s.ownMetadata && name == "metadata" {
@@ -133,6 +144,36 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		out[name] = canonical
 	}
 	return out
+}
+
+// undescribedText reports whether a field is the apiVersion or kind of an embedded object, and the
+// document does not describe it. Kubernetes does not drop null there, and refuses it.
+func (s *Schema) undescribedText(name string) bool {
+	return name == "apiVersion" && s.ownVersion || name == "kind" && s.ownKind
+}
+
+// zeroItem returns what null stands for as the value of a name in a map of texts, bytes or scalars
+// with JSON methods, which Kubernetes' clients write: Go decodes it as the zero value, and keeps the
+// name. It returns nil for a map of anything else, and if name is a field.
+func (s *Schema) zeroItem(name string) any {
+	values := s.AdditionalProperties
+	if values == nil || values.fromDocument || values.DefaultValue != nil {
+		return nil
+	}
+	if _, field := s.ready.properties[name]; field {
+		return nil
+	}
+	if values.codec != nil {
+		zero, err := values.codec.canonical(nil)
+		if err != nil {
+			return nil
+		}
+		return zero
+	}
+	if values.Type == String && (values.Notation == "" || values.Notation == NotationBytes) {
+		return ""
+	}
+	return nil
 }
 
 // copied returns a copy of object that may be modified. If out is already a copy, it returns out.

@@ -91,7 +91,14 @@ func undecodableMetadata(s *Schema, v any) string {
 		return fmt.Sprintf("json: cannot unmarshal %s into Go value of type v1.ObjectMeta", kind)
 	}
 	field, _, inside := strings.Cut(strings.ReplaceAll(problem.Field, "[", "."), ".")
-	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s", kind, field, goTypeOf(field, inside))
+	goType := goTypeOf(field, inside)
+	if goType == "int64" && kind == decodedKinds[string(Integer)] { // one with a fraction, or out of range
+		object, _ := v.(map[string]any)
+		if number, err := json.AppendTree(nil, object[field]); err == nil {
+			kind += " " + string(number)
+		}
+	}
+	return fmt.Sprintf("json: cannot unmarshal %s into Go struct field ObjectMeta.%s of type %s", kind, field, goType)
 }
 
 // decodedKinds are the types of JSON whose name in messages of Go's decoder is another one.

@@ -178,7 +178,9 @@ func completeObject(s *Schema) {
 func (n *node) embed() {
 	if n.schema.EmbeddedObject {
 		metadata := slices.Contains(n.schema.Required, "metadata")
-		n.schema.ownMetadata = !slices.ContainsFunc(n.schema.Properties, func(p Property) bool { return p.Name == "metadata" })
+		n.schema.ownVersion = !n.schema.lists("apiVersion")
+		n.schema.ownKind = !n.schema.lists("kind")
+		n.schema.ownMetadata = !n.schema.lists("metadata")
 		completeObject(n.schema)
 		if metadata {
 			n.schema.Required = append(n.schema.Required, "metadata")
@@ -192,6 +194,11 @@ func (n *node) embed() {
 			child.embed()
 		}
 	}
+}
+
+// lists reports whether a field is in Properties.
+func (s *Schema) lists(name string) bool {
+	return slices.ContainsFunc(s.Properties, func(p Property) bool { return p.Name == name })
 }
 
 // restricts reports whether a schema says more than its type and its description.

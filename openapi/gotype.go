@@ -45,7 +45,8 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 //	nullable:""           null is a value; otherwise it means absent
 //	preserveUnknown:""    keeps fields that the Go type lacks; ends the schema of a recursive type
 //	embedded:""           a complete object of any kind
-//	list:"map,key=name"   or "set" or "atomic"; repeat key= for more keys
+//	list:"map,key=name"   or "set" or "atomic"; repeat key= for more keys;
+//	                      ",repeats" accepts items with equal keys
 //	map:"atomic"
 //	selectable:""         allows the field in field selectors
 //	column:"Size"         or "Size,priority=1"; shown in tables

@@ -149,6 +149,8 @@ type Schema struct {
 	fromDocument bool // the schema comes from a document, see FromTree
 	int32OrText  bool // the Go type of an IntOrString holds 32 bits
 	ownMetadata  bool // an embedded object whose metadata the document does not describe
+	ownVersion   bool // the same for apiVersion
+	ownKind      bool // the same for kind
 	written      *written
 
 	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes

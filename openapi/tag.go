@@ -471,6 +471,10 @@ func setList(s *Schema, value string, _ place) error {
 	words := strings.Split(value, ",")
 	s.ListType, s.ListMapKeys = ListType(words[0]), nil
 	for _, word := range words[1:] {
+		if word == "repeats" {
+			s.allowsDuplicates = true
+			continue
+		}
 		key, found := strings.CutPrefix(word, "key=")
 		if !found || key == "" {
 			return fmt.Errorf("%q is not in the form key=name", word)

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"maps"
 	"strings"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -56,6 +57,11 @@ func (r *treeRules) defaultOf(value any, s *Schema, inside surrounding, root boo
 		if unknown && r.breaks(unprunedDefaults) {
 			r.fail(meta.CauseFieldValueInvalid, value, "must not have unknown fields")
 		}
+	}
+	if metadata := object["metadata"]; metadata != nil && s.ownMetadata {
+		object = maps.Clone(object)
+		object["metadata"], _ = s.child("metadata").canonical(&walk{}, metadata)
+		value = object
 	}
 	if object != nil && (root || s.EmbeddedObject) {
 		validateEmbedded(&w, object, earlier{})

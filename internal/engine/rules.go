@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/cel"
@@ -114,6 +115,16 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 		return
 	}
 	r.evaluate(ctx, f, t, old, valid)
+	before := f.Len()
+	r.ask(ctx, f, t, old)
+	if all := f.Errors(); len(problems) > 0 {
+		*f = status.Fields{}
+		f.Add(append(all[:before:before], beside(problems, all[before:])...)...)
+	}
+}
+
+// ask lets the hooks add what they find.
+func (r rules) ask(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	if r.untyped != nil {
 		r.untyped(ctx, t, f)
 	}
@@ -126,6 +137,16 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	if r.validateUpdate != nil && old != nil {
 		r.validateUpdate(ctx, t, old, f)
 	}
+}
+
+// beside returns the problems of hooks that the schema has not reported already, in the same words:
+// both know the values of an enum.
+func beside(schema, hooks []status.FieldError) []status.FieldError {
+	return slices.DeleteFunc(hooks, func(h status.FieldError) bool {
+		return slices.ContainsFunc(schema, func(s status.FieldError) bool {
+			return s.Field == h.Field && s.Type == h.Type && s.Message() == h.Message()
+		})
+	})
 }
 
 // evaluate evaluates the expressions. They may rely on types, required fields and bounds, so they

@@ -119,6 +119,20 @@ func TestUPDATE_WrongTypesBlockWhereHooksAre(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// What the schema has reported is not reported again by a hook that knows the same values.
+//
+// Source: ERR-23.
+func TestCREATE_HooksDoNotRepeatTheSchema(t *testing.T) {
+	kind := described(t, tight)
+	kind.Hooks.Validate = func(_ context.Context, _ registry.Tree, f *status.Fields) {
+		f.At("spec", "color").NotSupported("blue", "red")
+		f.At("spec", "color").Invalid("blue", "is no colour of ours")
+	}
+	e := fill(t, memory.New(), described(t, loose), kind, `{"color":"red"}`)
+	_, err := e.Create(t.Context(), inA, []byte(`{"metadata":{"name":"y"},"spec":{"color":"blue"}}`), registry.WriteOptions{})
+	require.Equal(t, []string{"spec.color", "spec.color"}, causes(t, err))
+}
+
 func causes(t *testing.T, err error) []string {
 	t.Helper()
 	require.Equal(t, meta.ReasonInvalid, reason(t, err))

@@ -54,6 +54,18 @@ func TestCRD_12_RulesApplyToObjects(t *testing.T) {
 	require.Equal(t, []string{"spec: Forbidden: was red"}, causes(answer))
 }
 
+// The same rule may be there twice: kube-apiserver does not compare the rules of a list.
+func TestCRD_12_RulesMayRepeat(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	twice := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
+		"type":                     "object",
+		"x-kubernetes-validations": []any{rule("true"), rule("true")},
+	}}}
+	one := version("v1", true, twice)
+	code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{"spec/versions": []any{one}}))
+	require.Equal(t, 201, code, answer)
+}
+
 func TestCRD_12_13_BadRulesAreRefused(t *testing.T) {
 	const at = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]."
 	const advice = " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"

@@ -50,7 +50,7 @@ type JSONSchemaProps struct {
 	XListMapKeys           []string                                `json:"x-kubernetes-list-map-keys,omitempty" list:"atomic" protobuf:"bytes,41,rep,name=xKubernetesListMapKeys" doc:"The fields that identify an item of a list of type map."`
 	XListType              *string                                 `json:"x-kubernetes-list-type,omitempty" protobuf:"bytes,42,opt,name=xKubernetesListType" doc:"How lists merge: atomic, set or map."`
 	XMapType               *string                                 `json:"x-kubernetes-map-type,omitempty" protobuf:"bytes,43,opt,name=xKubernetesMapType" doc:"How objects merge: granular or atomic."`
-	XValidations           []ValidationRule                        `json:"x-kubernetes-validations,omitempty" patchStrategy:"merge" patchMergeKey:"rule" list:"map,key=rule" protobuf:"bytes,44,rep,name=xKubernetesValidations" doc:"Rules in the expression language CEL."`
+	XValidations           []ValidationRule                        `json:"x-kubernetes-validations,omitempty" patchStrategy:"merge" patchMergeKey:"rule" list:"map,key=rule,repeats" protobuf:"bytes,44,rep,name=xKubernetesValidations" doc:"Rules in the expression language CEL."`
 }
 
 // ValidationRule is a rule of x-kubernetes-validations.
