@@ -117,6 +117,11 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		return out
 	}
 	if value == nil && !child.keepsNull() {
+		if empty, ok := s.emptyMember(name, child); ok {
+			out = copied(out, object)
+			out[name] = empty
+			return out
+		}
 		if child.DefaultValue == nil || !child.fromDocument { // otherwise Default replaces it
 			out = copied(out, object)
 			if delete(out, name); s.ownMetadata && name == "metadata" {
@@ -133,6 +138,20 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		out[name] = canonical
 	}
 	return out
+}
+
+// emptyMember returns what a Go map holds for a key whose value is null: encoding/json sets the key, to
+// the empty value of the element. So `data: {key:}` in a manifest is a key with an empty text. For other
+// elements than texts, it returns false.
+func (s *Schema) emptyMember(name string, child *Schema) (any, bool) {
+	if child != s.AdditionalProperties || child.fromDocument || s.ready.properties[name] == child {
+		return nil, false
+	}
+	if child.codec != nil {
+		empty, err := child.codec.canonical(nil)
+		return empty, err == nil && empty != nil
+	}
+	return "", child.Type == String && (child.Notation == "" || child.Notation == NotationBytes)
 }
 
 // copied returns a copy of object that may be modified. If out is already a copy, it returns out.
