@@ -217,6 +217,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 		if r.Plural == "leases" && r.Group == "coordination.k8s.io" {
 			r.Writes.RequireVersion = true
 		}
+		checkPrefixes(r)
 		qualifyFinalizers(r)
 	}
 	security, err := newPodSecurity(c.PodSecurity, d.pods)

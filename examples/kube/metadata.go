@@ -20,6 +20,34 @@ func freelyFinalized() []string {
 	}
 }
 
+// checkPrefixes has a kind check metadata.generateName as the beginning of a name, even if there is a
+// name beside it.
+func checkPrefixes(r *registry.Resource) {
+	create, rule := r.Hooks.ValidateCreate, r.NameRule
+	if create == nil && r.Stored != nil {
+		return // the rules of what is stored follow
+	}
+	if rule == nil {
+		rule = meta.CheckDNSSubdomain
+	}
+	r.Hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+		if create != nil {
+			create(ctx, t, f)
+		}
+		prefix := tree.Text(t, "metadata", "generateName")
+		if prefix == "" {
+			return
+		}
+		whole := prefix
+		if n := len(prefix); n > 1 && prefix[n-1] == '-' {
+			whole = prefix[:n-2] + "a" // a name goes on; kube-apiserver does not look at what is before the dash
+		}
+		if why := rule(whole); why != "" {
+			f.At("metadata", "generateName").Invalid(tree.Cut(prefix), why)
+		}
+	}
+}
+
 // qualifyFinalizers has a kind reject finalizers that have neither a domain nor a meaning of their own.
 // A finalizer that an object already has may stay.
 func qualifyFinalizers(r *registry.Resource) {

@@ -61,3 +61,16 @@ func TestUPDATE_08_KindsThatNeedAVersion(t *testing.T) {
 		assert.Contains(t, seen, kind)
 	}
 }
+
+// A prefix is checked as the beginning of a name, even if it is not used (NAME-06, NAME-07).
+func TestNAME_06_PrefixesAreChecked(t *testing.T) {
+	s := serve(t, Options{})
+	const path = "/api/v1/namespaces/default/configmaps?dryRun=All"
+	body := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{%s"generateName":%q}}`
+	for prefix, code := range map[string]int{"a-": 201, "a--": 201, "a.b-": 201, "-": 422, "A": 422, "a_": 422, "": 201} {
+		got, answer := s.do(t, "POST", path, fmt.Sprintf(body, `"name":"a",`, prefix))
+		assert.Equal(t, code, got, "%q: %v", prefix, answer)
+	}
+	got := refusal(s.do(t, "POST", path, fmt.Sprintf(body, "", "A_")))
+	assert.Equal(t, []string{"422 Invalid", "metadata.generateName FieldValueInvalid", "metadata.name FieldValueInvalid"}, got)
+}
