@@ -14,8 +14,7 @@ import (
 // storageClasses are the kinds of storage.k8s.io.
 func storageClasses(c *cluster) []registry.Definition {
 	const group = "storage.k8s.io"
-	still := registry.WriteRules{NoGeneration: true}
-	seen := registry.WriteRules{NoGeneration: true, RequireVersion: true}
+	still, seen := registry.WriteRules{NoGeneration: true}, registry.WriteRules{NoGeneration: true, RequireVersion: true}
 	return []registry.Definition{
 		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
 			Rules: registry.Rules[storagev1.StorageClass]{
