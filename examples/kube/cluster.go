@@ -41,17 +41,17 @@ func admissionKinds(c *cluster) []registry.Definition {
 	asked := kinds.WebhookOptions{Services: c.service, Stats: c.calls, Statics: c.StaticWebhooks, Mutating: c.MutatingWebhooks, Validating: c.ValidatingWebhooks}
 	return []registry.Definition{kinds.WithWebhooks(asked, kinds.WithPolicies(several{
 		kind[admissionv1.MutatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.MutatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations",
+			Group: group, Version: "v1", Plural: "mutatingwebhookconfigurations", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: webhooks},
 		}, fill: fillMutatingWebhooks},
 		kind[admissionv1.ValidatingWebhookConfiguration]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingWebhookConfiguration]{
-			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations",
+			Group: group, Version: "v1", Plural: "validatingwebhookconfigurations", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: webhooks},
 		}, fill: fillValidatingWebhooks},
 		withBeta[admissionv1.ValidatingAdmissionPolicy, admissionv1beta1.ValidatingAdmissionPolicy]{deprecated: deprecatedIn("1.31", "1.34"), kind: kind[admissionv1.ValidatingAdmissionPolicy]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicies",
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicies", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Validations", "spec.validations", "How many rules there are."), paramKind)},
 		}, fill: func(p *admissionv1.ValidatingAdmissionPolicy) {
@@ -59,7 +59,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillMatch(p.Spec.MatchConstraints)
 		}}},
 		withBeta[admissionv1.ValidatingAdmissionPolicyBinding, admissionv1beta1.ValidatingAdmissionPolicyBinding]{deprecated: deprecatedIn("1.31", "1.34"), kind: kind[admissionv1.ValidatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.ValidatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings",
+			Group: group, Version: "v1", Plural: "validatingadmissionpolicybindings", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
@@ -67,7 +67,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillMatch(b.Spec.MatchResources)
 		}}},
 		withBeta[admissionv1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicy]{deprecated: deprecatedIn("1.37", "1.40"), kind: kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies",
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicies", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(counted("Mutations", "spec.mutations", "How many changes there are."), paramKind)},
 		}, fill: func(p *admissionv1.MutatingAdmissionPolicy) {
@@ -75,7 +75,7 @@ func admissionKinds(c *cluster) []registry.Definition {
 			fillMatch(p.Spec.MatchConstraints)
 		}}},
 		withBeta[admissionv1.MutatingAdmissionPolicyBinding, admissionv1beta1.MutatingAdmissionPolicyBinding]{deprecated: deprecatedIn("1.37", "1.40"), kind: kind[admissionv1.MutatingAdmissionPolicyBinding]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicyBinding]{
-			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings",
+			Group: group, Version: "v1", Plural: "mutatingadmissionpolicybindings", Writes: registry.WriteRules{RequireVersion: true},
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
@@ -216,7 +216,7 @@ func scheduling(c *cluster) []registry.Definition {
 			Rules: registry.Rules[nodev1.RuntimeClass]{Validate: checked(checkRuntimeClass), ValidateUpdate: updated(checkRuntimeClassUpdate)},
 
 			Group: "node.k8s.io", Version: "v1", Plural: "runtimeclasses", Scope: registry.ClusterScoped,
-			Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
+			Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true, RequireVersion: true},
 			Table:  registry.Table{Columns: columns(text("Handler", "handler", "What nodes call it."))},
 		}},
 	}

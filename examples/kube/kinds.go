@@ -213,6 +213,13 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 			later = append(later, b.Hooks...)
 		}
 	}
+	for _, r := range out.Resources {
+		if r.Plural == "leases" && r.Group == "coordination.k8s.io" {
+			r.Writes.RequireVersion = true
+		}
+		checkPrefixes(r)
+		qualifyFinalizers(r)
+	}
 	security, err := newPodSecurity(c.PodSecurity, d.pods)
 	if err != nil {
 		return out, err

@@ -127,7 +127,6 @@ func changed(value any, path []any, to any) map[string]any {
 // answeredOtherwise are the mutations that kube-apiserver answers otherwise: the beginning of the object's
 // name and of the path, and why.
 var answeredOtherwise = []struct{ object, path, why string }{
-	{"", ".metadata.generateName", "kube-apiserver checks it with a name beside it, too"},
 	{"batch/v1/Job", ".metadata", "kube-apiserver checks the labels that come from the name first"},
 	{"v1/Service", ".spec.ports", "a dry run of kube-apiserver does not look whether a port is free, or in the range"},
 	{"v1/Service", ".spec.clusterIP", "kube-apiserver asks for ports only if it can read the address"},

@@ -25,6 +25,7 @@ func policy(c *cluster) []registry.Definition {
 			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget), Name: meta.CheckPathSegment},
 
 			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Names: registry.Names{ShortNames: []string{"pdb"}},
+			Writes: registry.WriteRules{RequireVersion: true},
 			Table: registry.Table{Columns: columns(
 				or("Min Available", "spec.minAvailable", "N/A", "How many pods must stay."),
 				or("Max Unavailable", "spec.maxUnavailable", "N/A", "How many may be away."),

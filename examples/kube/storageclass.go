@@ -14,7 +14,7 @@ import (
 // storageClasses are the kinds of storage.k8s.io.
 func storageClasses(c *cluster) []registry.Definition {
 	const group = "storage.k8s.io"
-	still := registry.WriteRules{NoGeneration: true}
+	still, seen := registry.WriteRules{NoGeneration: true}, registry.WriteRules{NoGeneration: true, RequireVersion: true}
 	return []registry.Definition{
 		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
 			Rules: registry.Rules[storagev1.StorageClass]{
@@ -39,7 +39,7 @@ func storageClasses(c *cluster) []registry.Definition {
 		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Rules: registry.Rules[storagev1.VolumeAttachment]{Validate: checked(checkAttachment), ValidateUpdate: updated(checkAttachmentUpdate)},
 
-			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
+			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: seen,
 			Table: registry.Table{Columns: columns(
 				openapi.Column{
 					Name: "Attacher", Type: "string", Format: "name", Description: "Who attaches it.",
@@ -51,7 +51,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			)},
 		}},
 		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
-			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), Scope: registry.ClusterScoped, Writes: still,
+			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), Scope: registry.ClusterScoped, Writes: seen,
 			Table: registry.Table{Columns: columns(
 				openapi.Column{
 					Name: "AttachRequired", Type: "boolean",
@@ -78,12 +78,12 @@ func storageClasses(c *cluster) []registry.Definition {
 			Rules:  registry.Rules[storagev1.CSINode]{Validate: checked(checkDriverNode)},
 			Status: registry.Status{None: true}, // kube-apiserver 1.36 has none yet
 			Group:  group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
-			Writes: still, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
+			Writes: seen, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
 				"How many drivers there are."))},
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
 			Rules: registry.Rules[storagev1.CSIStorageCapacity]{Validate: checked(checkCapacity)},
-			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: still,
+			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: seen,
 		}},
 		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{
 			Rules: registry.Rules[storagev1.VolumeAttributesClass]{

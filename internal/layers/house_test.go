@@ -238,6 +238,7 @@ var state = map[string]string{
 	"cel.bases":                "environments of rules, made on first use and the same for all kinds; each takes a millisecond",
 	"openapi.objectParts":      "schemas of the metadata, which are the same for all kinds and never changed",
 	"openapi.sharedOnce":       "made of the types of package meta on first use, the same in every process",
+	"watch.splices":            "a pool of scratch buffers; nothing in it outlives a call",
 }
 
 // place finds the room for the package in dir: the exact entry before a pattern.
