@@ -114,8 +114,9 @@ func checkServicePorts(s *corev1.Service, at status.Field) {
 }
 
 func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
-	if old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName && old.Spec.ClusterIP != "" {
-		same(f.At("spec", "clusterIPs").Index(0), s.Spec.ClusterIP == old.Spec.ClusterIP, s.Spec.ClusterIPs)
+	internal := old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName
+	if internal && old.Spec.ClusterIP != "" && s.Spec.ClusterIP != old.Spec.ClusterIP {
+		f.At("spec", "clusterIPs").Index(0).Invalid(s.Spec.ClusterIPs, "may not change once set")
 	}
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == s.Spec.Type &&
 		!reflect.DeepEqual(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
