@@ -235,11 +235,13 @@ func (c *compiler) compileParts(n *node, p place) bool {
 	}
 	for _, field := range p.schema.Properties {
 		of, ok := p.structure.Property(field.Name)
-		if !ok || formOf(of) == formHidden {
+		hidden := ok && formOf(of) == formHidden
+		if !ok || hidden && c.options.Stored {
 			continue
 		}
 		var child *node
-		if part(&child, p.below(field.Schema, of, p.at.Child("properties").Key(field.Name))); child != nil {
+		part(&child, p.below(field.Schema, of, p.at.Child("properties").Key(field.Name)))
+		if child != nil && !hidden { // rules below what expressions know no type for are judged, but never run
 			n.fields = append(n.fields, fieldNode{field.Name, of, child})
 		}
 	}

@@ -67,6 +67,7 @@ type evaluation struct {
 	left     int64           // of the budget
 	count    bool            // what the rules really cost
 	whole    bool            // see Rules.Whole
+	most     int             // problems that are looked for; 0 is no limit
 	ended    bool
 	exceeded bool
 
@@ -147,6 +148,9 @@ func (e *evaluation) visitMembers(n *node, v value, now map[string]any) {
 // fail records a problem of a value.
 func (e *evaluation) fail(at *status.Path, t meta.CauseType, value any, detail string) {
 	e.problems = append(e.problems, problem(at, t, value, detail))
+	if e.most > 0 && len(e.problems) >= e.most {
+		e.ended = true
+	}
 }
 
 func problem(at *status.Path, t meta.CauseType, value any, detail string) status.FieldError {

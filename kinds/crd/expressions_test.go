@@ -160,3 +160,131 @@ func TestCRD_14_RulesBelowItemsOfNoListFail(t *testing.T) {
 	require.Equal(t, 422, code, "%v", answer)
 	require.Contains(t, answer["message"], `Invalid value: "array": spec.backend in body must be of type object: "array"`)
 }
+
+// Source: CRD-12. The causes are those of kube-apiserver 1.36.
+func TestCRD_12_DefaultsFulfilTheRulesOfTheirSchema(t *testing.T) {
+	const at = "spec.validation.openAPIV3Schema.properties[spec]"
+	text := func(more ...any) tree { return rule("self == 'y'", more...) }
+	ruledOf := func(schema tree, rules ...any) tree {
+		schema["x-kubernetes-validations"] = rules
+		return schema
+	}
+	withDefault := func(schema tree, value any) tree {
+		schema["default"] = value
+		return schema
+	}
+	ofType := func(name string) tree { return tree{"type": name} }
+	a := func(schema tree) tree { return object(tree{"a": schema}) }
+	number := func(rules ...any) tree { return a(ruledOf(withDefault(ofType("integer"), 5), rules...)) }
+	list := withDefault(tree{"type": "array", "maxItems": 3, "items": ofType("string")}, []any{"a"})
+	embedded := tree{"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}
+	resource := tree{"apiVersion": "v1", "kind": "K", "metadata": tree{"name": "n"}}
+	many := make([]any, 1000)
+	for i := range many {
+		many[i] = "x"
+	}
+	srv := apitest.New(t, crd.Kinds())
+	for name, c := range map[string]struct {
+		spec tree
+		want []string
+	}{
+		"a scalar": {
+			a(ruledOf(withDefault(ofType("string"), "x"), text())),
+			[]string{at + `.properties[a].default: Invalid value: "x": failed rule: self == 'y'`},
+		},
+		"a reason": {
+			number(rule("self > 7", "message", "too small", "reason", "FieldValueForbidden")),
+			[]string{at + ".properties[a].default: Forbidden: too small"},
+		},
+		"a path": {
+			ruledOf(withDefault(a(ofType("integer")), tree{"a": 1}), rule("self.a > 3", "fieldPath", ".a")),
+			[]string{at + ".default.a: Invalid value: failed rule: self.a > 3"},
+		},
+		"a rule below": {
+			withDefault(a(ruledOf(ofType("string"), text())), tree{"a": "x"}),
+			[]string{at + `.default.a: Invalid value: "x": failed rule: self == 'y'`},
+		},
+		"a transition": {number(rule("self > oldSelf")), []string{at + ".properties[a].default: Invalid value: 5: failed rule: self > oldSelf"}},
+		"a new value": {
+			number(rule("oldSelf.hasValue()", "optionalOldSelf", true)),
+			[]string{at + ".properties[a].default: Invalid value: 5: failed rule: oldSelf.hasValue()"},
+		},
+		"in items": {
+			a(tree{"type": "array", "items": a(ruledOf(withDefault(ofType("string"), "x"), text()))}),
+			[]string{at + `.properties[a].items.properties[a].default: Invalid value: "x": failed rule: self == 'y'`},
+		},
+		"a failure": {
+			a(ruledOf(list, rule("self[2] == 'y'"))),
+			[]string{at + `.properties[a].default: Invalid value: "array": index out of bounds: 2 evaluating rule: self[2] == 'y'`},
+		},
+		"two rules": {number(rule("self > 7"), rule("self > 8")), []string{
+			at + ".properties[a].default: Invalid value: 5: failed rule: self > 7",
+			at + ".properties[a].default: Invalid value: 5: failed rule: self > 8",
+		}},
+		"a default in a default": {
+			withDefault(a(ruledOf(withDefault(ofType("string"), "x"), text())), tree{}),
+			[]string{at + `.properties[a].default: Invalid value: "x": failed rule: self == 'y'`},
+		},
+		"a default as it is written": {ruledOf(withDefault(a(withDefault(ofType("string"), "x")), tree{}), rule("!has(self.a)")), nil},
+		"an embedded object": {
+			a(ruledOf(withDefault(embedded, resource), rule("self.metadata.name == 'm'"))),
+			[]string{at + ".properties[a].default: Invalid value: failed rule: self.metadata.name == 'm'"},
+		},
+		"around the default":    {ruledOf(a(withDefault(ofType("string"), "x")), rule("self.a == 'y'")), nil},
+		"what fulfils the rule": {a(ruledOf(withDefault(ofType("string"), "y"), text())), nil},
+	} {
+		schema := object(tree{"spec": c.spec})
+		code, answer := call(t, srv, "POST", definitions+"?dryRun=All", changed(t, shirts, tree{"spec/versions": []any{version("v1", true, schema)}}))
+		require.Equal(t, c.want, causes(answer), name)
+		require.Equal(t, c.want == nil, code == http.StatusCreated, name)
+	}
+	// A short document does not get a long answer.
+	items := tree{"type": "array", "maxItems": 1000, "items": ruledOf(tree{"type": "string", "maxLength": 9}, text())}
+	schema := object(tree{"spec": a(withDefault(items, many))})
+	code, answer := call(t, srv, "POST", definitions, changed(t, shirts, tree{"spec/versions": []any{version("v1", true, schema)}}))
+	require.Equal(t, 422, code)
+	require.Len(t, causes(answer), 10)
+}
+
+// Expressions know no type for a node that says nothing about its values. Rules below it are accepted, and
+// never run.
+//
+// Source: CRD-12. The causes are those of kube-apiserver 1.36.
+func TestCRD_12_RulesOfUntypedNodesAreRefused(t *testing.T) {
+	const problem = ".x-kubernetes-validations: Internal error: internal error: failed to construct type information" +
+		" for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations"
+	const spec = "spec.validation.openAPIV3Schema.properties[spec]"
+	anything := func(more ...any) tree {
+		out := tree{"x-kubernetes-preserve-unknown-fields": true}
+		for i := 0; i < len(more); i += 2 {
+			out[more[i].(string)] = more[i+1]
+		}
+		return out
+	}
+	number := tree{"type": "integer"}
+	ruledNumber := tree{"type": "integer", "x-kubernetes-validations": []any{rule("self > 1")}}
+	badNumber := tree{"type": "integer", "x-kubernetes-validations": []any{rule("self.nope")}}
+	rules := []any{rule("true"), rule("self.nope ==")}
+	srv := apitest.New(t, crd.Kinds())
+	for name, c := range map[string]struct {
+		spec tree
+		want string
+	}{
+		"a field":         {anything("x-kubernetes-validations", rules), spec + problem},
+		"a field below":   {object(tree{"a": anything("x-kubernetes-validations", rules)}), spec + ".properties[a]" + problem},
+		"with properties": {anything("properties", tree{"b": number}, "x-kubernetes-validations", rules), spec + problem},
+		"rules below":     {anything("properties", tree{"b": ruledNumber}), ""},
+		"bad rules below": {anything("properties", tree{"b": badNumber}), "compilation failed"},
+		"int or string":   {tree{"x-kubernetes-int-or-string": true, "x-kubernetes-validations": []any{rule("true")}}, ""},
+	} {
+		schema := object(tree{"spec": c.spec})
+		code, answer := call(t, srv, "POST", definitions+"?dryRun=All", changed(t, shirts, tree{"spec/versions": []any{version("v1", true, schema)}}))
+		if c.want == "" {
+			require.Equal(t, http.StatusCreated, code, name)
+			continue
+		}
+		require.Equal(t, http.StatusUnprocessableEntity, code, name)
+		require.Len(t, causes(answer), 1, name)
+		require.Contains(t, causes(answer)[0], c.want, name)
+	}
+}

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"maps"
 	"reflect"
 	"slices"
@@ -23,6 +24,7 @@ type compilers struct {
 // in all versions, and which in each version. Messages have the paths of that form: spec.validation
 // and not spec.versions[0].schema.
 type hoisted struct {
+	ctx           context.Context           //nolint:containedctx // of one call
 	c, old        *CustomResourceDefinition // old may be nil
 	f             *status.Fields
 	with          compilers
@@ -33,9 +35,9 @@ type hoisted struct {
 	schema, subresources, columns, selectable bool // the same in all versions
 }
 
-func hoistedOf(now, before *judged, with compilers, f *status.Fields) *hoisted {
+func hoistedOf(ctx context.Context, now, before *judged, with compilers, f *status.Fields) *hoisted {
 	c, old := now.definition(), before.definition()
-	h := &hoisted{c: c, old: old, f: f, with: with, trees: now.schemas(), before: before.schemas()}
+	h := &hoisted{ctx: ctx, c: c, old: old, f: f, with: with, trees: now.schemas(), before: before.schemas()}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -250,6 +252,9 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	found := h.f.Len()
 	of, bytes := digestOf(document)
 	rules := h.validateRules(schema, reader.Position, bytes)
+	if h.f.Len() == found {
+		h.f.Add(rules.ValidateDefaults(h.ctx, document, at.Child("openAPIV3Schema").Path())...)
+	}
 	if h.f.Len() == found && reader.Stored == 0 {
 		h.with.memory.await(awaited{of, schema, rules, bytes})
 	}

@@ -104,7 +104,7 @@ func validateNew(ctx context.Context, t registry.Tree, with compilers, f *status
 		return
 	}
 	found := f.Len()
-	validate(now, nil, with, f)
+	validate(ctx, now, nil, with, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, now, nil)
 	}
@@ -127,7 +127,7 @@ func validateChange(ctx context.Context, t, old registry.Tree, with compilers, f
 		return
 	}
 	found := f.Len()
-	validate(now, before, with, f)
+	validate(ctx, now, before, with, f)
 	if f.Len() == found {
 		warnOfFormats(ctx, now, before)
 	}

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"slices"
@@ -23,12 +24,12 @@ const approvalAnnotation = "api-approved.kubernetes.io"
 // See hoisted.
 //
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
-func validate(now, before *judged, with compilers, f *status.Fields) {
+func validate(ctx context.Context, now, before *judged, with compilers, f *status.Fields) {
 	c, old := now.definition(), before.definition()
 	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
-	validateSpec(now, before, with, f)
+	validateSpec(ctx, now, before, with, f)
 	if old != nil {
 		validateImmutable(c, old, f)
 	}
@@ -41,12 +42,12 @@ func validate(now, before *judged, with compilers, f *status.Fields) {
 	}
 }
 
-func validateSpec(now, before *judged, with compilers, f *status.Fields) {
+func validateSpec(ctx context.Context, now, before *judged, with compilers, f *status.Fields) {
 	c, old := now.definition(), before.definition()
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
-	h := hoistedOf(now, before, with, f)
+	h := hoistedOf(ctx, now, before, with, f)
 	validateSchemasExist(c, h, at)
 	validateVersions(now, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))
