@@ -52,6 +52,29 @@ func TestCREATE_ValuesOfTheWrongType(t *testing.T) {
 	onEach(t, answers(400, "BadRequest"), kindwright.Kubernetes{WrongTypeIsBadRequest: true})
 }
 
+// What a client sends in the fields of the server is dropped, and decoded before that.
+func TestMETA_17_DroppedMetadataIsDecoded(t *testing.T) {
+	answers := func(code int, reason string) func(*testing.T, *server) {
+		return func(t *testing.T, s *server) {
+			s.widget("a", "")
+			for field, v := range map[string]string{
+				"generation": `"1"`, "creationTimestamp": `"x"`, "deletionTimestamp": `5`,
+				"deletionGracePeriodSeconds": `1.5`, "selfLink": `1`,
+			} {
+				odd := `{"metadata":{"name":"NAME","` + field + `":` + v + `}}`
+				s.do("POST", widgetPath, strings.Replace(odd, "NAME", "b", 1)).refused(code, reason, field)
+				s.do("PUT", widgetPath+"/a", strings.Replace(odd, "NAME", "a", 1)).refused(code, reason, field)
+				s.do("PATCH", widgetPath+"/a", strings.Replace(odd, "NAME", "a", 1), "Content-Type", mergeType).refused(422, "Invalid", field)
+			}
+			s.do("POST", widgetPath, `{"metadata":{"name":"b","generation":-1}}`).refused(422, "Invalid", "metadata.generation")
+			s.do("PUT", widgetPath+"/a", `{"metadata":{"name":"a","generation":-1,"creationTimestamp":null}}`).is(200)
+			s.do("POST", widgetPath, `{"metadata":{"name":"b","generation":7,"creationTimestamp":"2020-01-02T03:04:05Z"}}`).is(201)
+		}
+	}
+	onEach(t, answers(422, "Invalid"))
+	onEach(t, answers(400, "BadRequest"), kindwright.Kubernetes{WrongTypeIsBadRequest: true})
+}
+
 // The same object has the same bytes in every answer, whoever asks and however often, in each form
 // that a client can ask for.
 func TestGET_AnswersAreDeterministic(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -183,6 +184,9 @@ func (w *write) identifyNew() error {
 		return w.conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: ", tree.Cut(uid)))
 	}
 	w.sent.new = tree.Without(w.sent.new, "metadata", "resourceVersion")
+	if err := w.decodeDropped(nil); err != nil {
+		return err
+	}
 	w.setMetadata(nil, meta.MetadataFields(meta.SetByServer)...)
 	if _, ok := w.sent.new["metadata"].(map[string]any); !ok {
 		w.set(registry.Tree(nil), "metadata")
@@ -208,7 +212,11 @@ func (w *write) identifyStored() error {
 			{Type: meta.CauseFieldValueInvalid, Field: "metadata.uid", Value: tree.Cut(uid), Detail: "field is immutable"},
 		})
 	}
-	w.setMetadata(tree.Map(w.sent.old, "metadata"), meta.MetadataFields(meta.KeptOnUpdate)...)
+	stored := tree.Map(w.sent.old, "metadata")
+	if err := w.decodeDropped(stored); err != nil {
+		return err
+	}
+	w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
 }
 
@@ -234,6 +242,40 @@ func (w *write) checkVersion() error {
 	}
 	if rev != w.entry.Revision() {
 		return w.conflict("the object has been modified; please apply your changes to the latest version and try again")
+	}
+	return nil
+}
+
+// decodeDropped refuses values of the wrong type in the fields of metadata that only the server sets.
+// What a client sends there is dropped, but kube-apiserver decodes it first. A value that is as stored
+// is none of the client's, so an object that was stored otherwise can still be written.
+func (w *write) decodeDropped(stored registry.Tree) error {
+	metadata, _ := w.sent.new["metadata"].(map[string]any)
+	var odd map[string]any
+	for _, field := range meta.MetadataFields(meta.SetByServer) {
+		v := metadata[field]
+		if v == nil || json.Equal(v, stored[field]) {
+			continue
+		}
+		if odd == nil {
+			odd = map[string]any{}
+		}
+		odd[field] = v
+	}
+	if odd == nil {
+		return nil
+	}
+	r := w.sent.kind
+	if _, problems := r.Schema.Canonical(registry.Tree{"metadata": odd}); len(problems) > 0 {
+		if why := w.undecodable(w.sent, problems); why != "" {
+			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
+		}
+		return status.Invalid(r.GroupKind(), w.name(), problems)
+	}
+	if g, _ := odd["generation"].(int64); g < 0 && w.creating() {
+		return status.Invalid(r.GroupKind(), w.name(), []status.FieldError{
+			{Type: meta.CauseFieldValueInvalid, Field: "metadata.generation", Value: g, Detail: "must be greater than or equal to 0"},
+		})
 	}
 	return nil
 }

@@ -234,6 +234,7 @@ func TestCRD_08_IllTypedMetadataIsABadRequest(t *testing.T) {
 	const cannot = `Lamp in version "v1" cannot be handled as a Lamp: `
 	for body, want := range map[string]string{
 		`{"metadata":{"name":"a","labels":{"x":1}}}`: `json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string`,
+		`{"metadata":{"name":"a","generation":0.5}}`: `json: cannot unmarshal number 0.5 into Go struct field ObjectMeta.generation of type int64`,
 		`{"metadata":{"name":"a","finalizers":"x"}}`: `json: cannot unmarshal string into Go struct field ObjectMeta.finalizers of type []string`,
 		`{"metadata":{"name":"a"},"spec":{"inner":{"apiVersion":"v1","kind":"K","metadata":{"namespace":42}}}}`: `spec.inner.metadata: Invalid value: {"namespace":42}: ` +
 			`json: cannot unmarshal number into Go struct field ObjectMeta.namespace of type string`,
