@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -394,6 +395,17 @@ func TestUsers(t *testing.T) {
 	require.ErrorContains(t, refused(t, nil, elsewhere), "must have the permission readwrite on all keys with the prefix /other/")
 }
 
+// errorsTo is a log that tells errors, and drops what is only informative, as a server does that is not
+// asked for more.
+type errorsTo struct{ told chan error }
+
+func (e *errorsTo) Init(logr.RuntimeInfo)               {}
+func (e *errorsTo) Enabled(int) bool                    { return false }
+func (e *errorsTo) Info(int, string, ...any)            {}
+func (e *errorsTo) Error(err error, _ string, _ ...any) { e.told <- err }
+func (e *errorsTo) WithValues(...any) logr.LogSink      { return e }
+func (e *errorsTo) WithName(string) logr.LogSink        { return e }
+
 // A password or a role that somebody changes while a server runs makes the store unavailable until it
 // is changed back. Requests have not failed for good, and those who watch miss nothing.
 func TestUsersWhoAreRefusedWhileTheServerRuns(t *testing.T) {
@@ -416,8 +428,10 @@ func TestUsersWhoAreRefusedWhileTheServerRuns(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, admin.Close()) }()
+	told := make(chan error, 100)
 	db, err := etcd.Open(ctx, etcd.Config{
 		Endpoints: cluster.Endpoints(), User: "api", Password: "api-password", Prefix: "/api",
+		Logger: logr.New(&errorsTo{told}),
 	})
 	require.NoError(t, err)
 	f := follow(t, db)
@@ -453,6 +467,7 @@ func TestUsersWhoAreRefusedWhileTheServerRuns(t *testing.T) {
 		require.ErrorIs(t, err, storage.ErrUnavailable)
 		notReady(t, db)
 		require.ErrorContains(t, db.Ready(), c.says)
+		require.ErrorContains(t, <-told, c.says)
 		c.give()
 		readyAgain(t, db)
 		want = append(want, commit(t, db, storage.Put(widget("a"), nil, storage.Any)))
