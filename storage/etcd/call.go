@@ -313,7 +313,8 @@ func (db *DB) translate(ctx context.Context, err error) error {
 // request.
 func refusedUser(err error) bool {
 	return slices.ContainsFunc([]error{
-		rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrPermissionDenied,
+		rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound,
+		rpctypes.ErrPermissionDenied,
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 

@@ -395,8 +395,8 @@ func TestUsers(t *testing.T) {
 	require.ErrorContains(t, refused(t, nil, elsewhere), "must have the permission readwrite on all keys with the prefix /other/")
 }
 
-// errorsTo is a log that tells errors, and drops what is only informative, as a server does that is not
-// asked for more.
+// errorsTo is a log that tells errors, and drops what is only informative, as a server does
+// that is not asked for more.
 type errorsTo struct{ told chan error }
 
 func (e *errorsTo) Init(logr.RuntimeInfo)               {}
@@ -406,8 +406,8 @@ func (e *errorsTo) Error(err error, _ string, _ ...any) { e.told <- err }
 func (e *errorsTo) WithValues(...any) logr.LogSink      { return e }
 func (e *errorsTo) WithName(string) logr.LogSink        { return e }
 
-// A password or a role that somebody changes while a server runs makes the store unavailable until it
-// is changed back. Requests have not failed for good, and those who watch miss nothing.
+// A password or a role that somebody changes while a server runs makes the store unavailable
+// until it is changed back. Requests have not failed for good, and those who watch miss nothing.
 func TestUsersWhoAreRefusedWhileTheServerRuns(t *testing.T) {
 	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
 	client := cluster.Client(t)
