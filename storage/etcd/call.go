@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -296,14 +297,34 @@ func (db *DB) translate(ctx context.Context, err error) error {
 	case errors.Is(err, rpctypes.ErrRequestTooLarge), errors.Is(err, rpctypes.ErrTooManyOps),
 		code(err) == codes.ResourceExhausted && !errors.Is(err, rpctypes.ErrTooManyRequests):
 		return fmt.Errorf("%w: %w", storage.ErrTooLarge, err)
-	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("%w%s", err, db.config.advice(err))
+	case refusedUser(err):
+		db.suspect()
+		return fmt.Errorf("%w: etcd: %w%s", storage.ErrUnavailable, plain(err), db.config.advice(err))
 	case ctx.Err() != nil && !errors.Is(context.Cause(ctx), errLate):
 		return ctx.Err()
 	case transient(err):
 		return fmt.Errorf("%w: etcd: %w", storage.ErrUnavailable, plain(err))
 	}
 	return fmt.Errorf("etcd: %w", err)
+}
+
+// refusedUser reports whether etcd refuses who asks, whatever it is asked. Somebody has changed a
+// password or a role while this server runs, and can change it back, so that is not an error of one
+// request.
+func refusedUser(err error) bool {
+	return slices.ContainsFunc([]error{
+		rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound,
+		rpctypes.ErrPermissionDenied,
+	}, func(e error) bool { return errors.Is(err, e) })
+}
+
+// explain is translate with what to do about the error.
+func (db *DB) explain(ctx context.Context, err error) error {
+	told := db.translate(ctx, err)
+	if refusedUser(err) {
+		return told // has it already
+	}
+	return fmt.Errorf("%w%s", told, db.config.advice(err))
 }
 
 // translated reports whether an error is already one of package storage.

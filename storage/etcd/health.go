@@ -144,7 +144,7 @@ func (db *DB) lookOnce() {
 		o.since = before.since
 	}
 	if db.outage.Store(o); before == nil {
-		db.config.Logger.Info("etcd cannot be used", "reason", err.Error())
+		db.config.Logger.Error(err, "etcd cannot be used") // once: requests do not say why
 	}
 }
 

@@ -264,7 +264,7 @@ func (db *DB) inspect(ctx context.Context) (*found, error) {
 			break
 		}
 		if !transient(err) || !p.wait(ctx) {
-			return nil, fmt.Errorf("%w%s", db.translate(ctx, err), db.config.advice(err))
+			return nil, db.explain(ctx, err)
 		}
 	}
 	f := &found{header: resp.Header}
@@ -308,7 +308,7 @@ func (db *DB) vacant(ctx context.Context) error {
 	}
 	answer, err := db.kv.Do(ctx, clientv3.OpTxn(nil, ops, nil))
 	if err != nil {
-		return fmt.Errorf("%w%s", db.translate(ctx, err), db.config.advice(err))
+		return db.explain(ctx, err)
 	}
 	for i, r := range answer.Txn().Responses {
 		kvs := r.GetResponseRange().Kvs
@@ -393,7 +393,7 @@ func (db *DB) write(ctx context.Context, f *found, own owner, base uint64) error
 	if err == nil || transient(err) {
 		return err
 	}
-	return fmt.Errorf("%w%s", db.translate(ctx, err), db.config.advice(err))
+	return db.explain(ctx, err)
 }
 
 // advice says what to do about an error of the connection, as a second half of a sentence.

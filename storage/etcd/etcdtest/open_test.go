@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -392,6 +393,87 @@ func TestUsers(t *testing.T) {
 	elsewhere := config
 	elsewhere.Prefix = "/other"
 	require.ErrorContains(t, refused(t, nil, elsewhere), "must have the permission readwrite on all keys with the prefix /other/")
+}
+
+// errorsTo is a log that tells errors, and drops what is only informative, as a server does
+// that is not asked for more.
+type errorsTo struct{ told chan error }
+
+func (e *errorsTo) Init(logr.RuntimeInfo)               {}
+func (e *errorsTo) Enabled(int) bool                    { return false }
+func (e *errorsTo) Info(int, string, ...any)            {}
+func (e *errorsTo) Error(err error, _ string, _ ...any) { e.told <- err }
+func (e *errorsTo) WithValues(...any) logr.LogSink      { return e }
+func (e *errorsTo) WithName(string) logr.LogSink        { return e }
+
+// A password or a role that somebody changes while a server runs makes the store unavailable
+// until it is changed back. Requests have not failed for good, and those who watch miss nothing.
+func TestUsersWhoAreRefusedWhileTheServerRuns(t *testing.T) {
+	cluster := etcdtest.Start(t, 1, etcdtest.Options{})
+	client := cluster.Client(t)
+	ctx := t.Context()
+	do := func(_ any, err error) { t.Helper(); require.NoError(t, err) }
+	mayWrite := clientv3.PermissionType(clientv3.PermReadWrite)
+	end := clientv3.GetPrefixRangeEnd("/api/")
+	do(client.RoleAdd(ctx, "root"))
+	do(client.UserAdd(ctx, "root", "root-password"))
+	do(client.UserGrantRole(ctx, "root", "root"))
+	do(client.RoleAdd(ctx, "api"))
+	do(client.RoleGrantPermission(ctx, "api", "/api/", end, mayWrite))
+	do(client.UserAdd(ctx, "api", "api-password"))
+	do(client.UserGrantRole(ctx, "api", "api"))
+	do(client.AuthEnable(ctx))
+	admin, err := clientv3.New(clientv3.Config{
+		Endpoints: cluster.Endpoints(), Username: "root", Password: "root-password",
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, admin.Close()) }()
+	told := make(chan error, 100)
+	db, err := etcd.Open(ctx, etcd.Config{
+		Endpoints: cluster.Endpoints(), User: "api", Password: "api-password", Prefix: "/api",
+		Logger: logr.New(&errorsTo{told}),
+	})
+	require.NoError(t, err)
+	f := follow(t, db)
+	want := []storage.Revision{commit(t, db, storage.Put(widget("a"), nil, storage.Absent))}
+	for _, c := range []struct {
+		says       string
+		take, give func()
+	}{
+		{
+			"the user or the password is wrong",
+			func() { do(admin.UserChangePassword(ctx, "api", "another")) },
+			func() { do(admin.UserChangePassword(ctx, "api", "api-password")) },
+		},
+		{
+			"must have the permission readwrite",
+			func() { do(admin.RoleRevokePermission(ctx, "api", "/api/", end)) },
+			func() { do(admin.RoleGrantPermission(ctx, "api", "/api/", end, mayWrite)) },
+		},
+		{
+			"the user or the password is wrong",
+			func() { do(admin.UserDelete(ctx, "api")) },
+			func() {
+				do(admin.UserAdd(ctx, "api", "api-password"))
+				do(admin.UserGrantRole(ctx, "api", "api"))
+			},
+		},
+	} {
+		c.take()
+		_, err = db.Commit(ctx, []storage.Op{storage.Put(widget("a"), nil, storage.Any)})
+		require.ErrorIs(t, err, storage.ErrUnavailable)
+		require.ErrorContains(t, err, c.says)
+		_, err = db.Sync(ctx, "")
+		require.ErrorIs(t, err, storage.ErrUnavailable)
+		notReady(t, db)
+		require.ErrorContains(t, db.Ready(), c.says)
+		require.ErrorContains(t, <-told, c.says)
+		c.give()
+		readyAgain(t, db)
+		want = append(want, commit(t, db, storage.Put(widget("a"), nil, storage.Any)))
+	}
+	require.Equal(t, want, revisions(f.until(t, want[len(want)-1])))
+	require.NoError(t, db.Close())
 }
 
 // A cluster without space refuses puts and says so; reads and deletions go on. It takes writes again
