@@ -41,6 +41,31 @@ func TestS1_SmallBodiesDoNotWaitForLargeOnes(t *testing.T) {
 	})
 }
 
+// A body that there is room for waits all the same if another one came before it: those that need
+// more would never get their turn otherwise.
+func TestS1_BodiesHaveTheirTurnInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := flow.NewBodies(mib, 30*mib) // 10 MiB of it for small bodies, which need ten times their size
+		var holds [4]flow.Hold
+		for i, size := range [...]int64{256 << 10, 256 << 10, 256 << 10, 200 << 10} {
+			holds[i] = b.For("a")
+			require.NoError(t, holds[i].Decode(t.Context(), size))
+		}
+		first, second := b.For("b"), b.For("c")
+		needs := decodes(t, &first, 100<<10)
+		fits := decodes(t, &second, 40<<10)
+		require.Empty(t, needs)
+		require.Empty(t, fits)
+		holds[3].Release()
+		synctest.Wait()
+		require.NoError(t, <-needs)
+		require.NoError(t, <-fits)
+		for _, h := range []*flow.Hold{&holds[0], &holds[1], &holds[2], &first, &second} {
+			h.Release()
+		}
+	})
+}
+
 // Large bodies leave a processor to others, but not for longer than decoding can take. An answer ends
 // the turn: its client may read it as slowly as it likes.
 func TestS1_LargeBodiesLeaveAProcessor(t *testing.T) {
