@@ -259,7 +259,7 @@ func BenchmarkRemote(b *testing.B) {
 	e := startBench(b, store)
 	_, err := e.Create(b.Context(), inA, kilobyte("x"), registry.WriteOptions{})
 	require.NoError(b, err)
-	store.latency = 2 * time.Millisecond
+	store.latency.Store(int64(2 * time.Millisecond))
 	n := 0
 	for _, verb := range []struct {
 		name string
@@ -282,12 +282,12 @@ func BenchmarkRemote(b *testing.B) {
 	} {
 		b.Run(verb.name, func(b *testing.B) {
 			if verb.name == "delete" {
-				store.latency = 0
+				store.latency.Store(0)
 				for i := range b.N {
 					_, err := e.Create(b.Context(), inA, kilobyte(fmt.Sprintf("w%09d", n+i+1)), registry.WriteOptions{})
 					require.NoError(b, err)
 				}
-				store.latency = 2 * time.Millisecond
+				store.latency.Store(int64(2 * time.Millisecond))
 			}
 			trips := store.trips()
 			b.ResetTimer()

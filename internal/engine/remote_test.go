@@ -17,7 +17,7 @@ import (
 type remote struct {
 	storage.Backend
 
-	latency               time.Duration // of each call
+	latency               atomic.Int64 // of each call, in nanoseconds
 	syncs, commits, reads atomic.Int64
 
 	mu    sync.Mutex
@@ -77,11 +77,12 @@ func (r *remote) travel(ctx context.Context) error {
 	if err := r.Ready(); err != nil {
 		return err
 	}
-	if r.latency == 0 {
+	latency := time.Duration(r.latency.Load())
+	if latency == 0 {
 		return nil
 	}
 	select {
-	case <-time.After(r.latency):
+	case <-time.After(latency):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

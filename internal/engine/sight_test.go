@@ -182,7 +182,7 @@ func TestReadersShareTheQuestionForTheNewestRevision(t *testing.T) {
 		b := newPrompt(memory.New())
 		e := start(t, b, nil, widgets())
 		create(t, e, "x")
-		b.latency = time.Millisecond
+		b.latency.Store(int64(time.Millisecond))
 		syncs := b.syncs.Load()
 		var readers sync.WaitGroup
 		for range 64 {
