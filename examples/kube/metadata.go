@@ -20,20 +20,36 @@ func freelyFinalized() []string {
 	}
 }
 
+// also adds a rule to those of a kind. It gets nil for the old object of a create. The forms of a kind
+// that have no rules of their own are left as they are: the rules of what is stored follow.
+func also(r *registry.Resource, updates bool, rule func(t, old registry.Tree, f *status.Fields)) {
+	create, update, stored := r.Hooks.ValidateCreate, r.Hooks.ValidateUpdate, r.Stored == nil
+	if create != nil || stored {
+		r.Hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
+			if create != nil {
+				create(ctx, t, f)
+			}
+			rule(t, nil, f)
+		}
+	}
+	if updates && (update != nil || stored) {
+		r.Hooks.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
+			if update != nil {
+				update(ctx, t, old, f)
+			}
+			rule(t, old, f)
+		}
+	}
+}
+
 // checkPrefixes has a kind check metadata.generateName as the beginning of a name, even if there is a
 // name beside it.
 func checkPrefixes(r *registry.Resource) {
-	create, rule := r.Hooks.ValidateCreate, r.NameRule
-	if create == nil && r.Stored != nil {
-		return // the rules of what is stored follow
-	}
+	rule := r.NameRule
 	if rule == nil {
 		rule = meta.CheckDNSSubdomain
 	}
-	r.Hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
-		if create != nil {
-			create(ctx, t, f)
-		}
+	also(r, false, func(t, _ registry.Tree, f *status.Fields) {
 		prefix := tree.Text(t, "metadata", "generateName")
 		if prefix == "" {
 			return
@@ -45,7 +61,7 @@ func checkPrefixes(r *registry.Resource) {
 		if why := rule(whole); why != "" {
 			f.At("metadata", "generateName").Invalid(tree.Cut(prefix), why)
 		}
-	}
+	})
 }
 
 // qualifyFinalizers has a kind reject finalizers that have neither a domain nor a meaning of their own.
@@ -54,24 +70,7 @@ func qualifyFinalizers(r *registry.Resource) {
 	if slices.Contains(freelyFinalized(), r.Group) || r.Group == "" && r.Plural == "events" {
 		return
 	}
-	create, update := r.Hooks.ValidateCreate, r.Hooks.ValidateUpdate
-	form := r.Stored != nil // the rules of what is stored follow where a form has none
-	if create != nil || !form {
-		r.Hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
-			if create != nil {
-				create(ctx, t, f)
-			}
-			checkFinalizerNames(t, nil, f)
-		}
-	}
-	if update != nil || !form {
-		r.Hooks.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
-			if update != nil {
-				update(ctx, t, old, f)
-			}
-			checkFinalizerNames(t, old, f)
-		}
-	}
+	also(r, true, checkFinalizerNames)
 }
 
 func checkFinalizerNames(t, old registry.Tree, f *status.Fields) {

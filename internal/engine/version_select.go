@@ -102,7 +102,8 @@ func (s *Served) chosen(ctx context.Context, by late, entries []*watch.Entry) ([
 	out := make([]bool, len(entries))
 	for i, e := range shown {
 		if e == entries[i] { // the record is in this form
-			out[i] = by.matches(e.Labels(), fieldValues{s.stored.fields.names, e.Facts().Fields})
+			facts := e.Facts()
+			out[i] = by.matches(facts.Labels, fieldValues{s.stored.fields.names, facts.Fields})
 			continue
 		}
 		body := e.Body()

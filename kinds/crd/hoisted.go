@@ -24,7 +24,6 @@ type compilers struct {
 // in all versions, and which in each version. Messages have the paths of that form: spec.validation
 // and not spec.versions[0].schema.
 type hoisted struct {
-	ctx           context.Context           //nolint:containedctx // of one call
 	c, old        *CustomResourceDefinition // old may be nil
 	f             *status.Fields
 	with          compilers
@@ -35,9 +34,9 @@ type hoisted struct {
 	schema, subresources, columns, selectable bool // the same in all versions
 }
 
-func hoistedOf(ctx context.Context, now, before *judged, with compilers, f *status.Fields) *hoisted {
+func hoistedOf(now, before *judged, with compilers, f *status.Fields) *hoisted {
 	c, old := now.definition(), before.definition()
-	h := &hoisted{ctx: ctx, c: c, old: old, f: f, with: with, trees: now.schemas(), before: before.schemas()}
+	h := &hoisted{c: c, old: old, f: f, with: with, trees: now.schemas(), before: before.schemas()}
 	h.schema = h.all(func(i int) bool { return json.Equal(document(h.trees[i]), document(h.trees[0])) })
 	versions := c.Spec.Versions
 	h.subresources = h.all(func(i int) bool { return reflect.DeepEqual(versions[i].Subresources, versions[0].Subresources) })
@@ -157,10 +156,10 @@ func eachOf(list any, visit func(map[string]any)) {
 }
 
 // validateVersion validates what is particular to a version. at is the version.
-func (h *hoisted) validateVersion(i int, at status.Field) {
+func (h *hoisted) validateVersion(ctx context.Context, i int, at status.Field) {
 	v := &h.c.Spec.Versions[i]
 	if !h.schema && h.trees[i] != nil {
-		h.validateSchema(h.trees[i], h.documentBefore(v.Name), v.hasStatus(), at.Child("schema"))
+		h.validateSchema(ctx, h.trees[i], h.documentBefore(v.Name), v.hasStatus(), at.Child("schema"))
 	}
 	if !h.subresources {
 		validateSubresources(v.Subresources, at.Child("subresources"))
@@ -179,7 +178,7 @@ func (h *hoisted) validateVersion(i int, at status.Field) {
 }
 
 // validate validates what all versions have in common. at is the spec.
-func (h *hoisted) validate(at status.Field) {
+func (h *hoisted) validate(ctx context.Context, at status.Field) {
 	versions := h.c.Spec.Versions
 	if len(versions) == 0 {
 		return
@@ -187,7 +186,7 @@ func (h *hoisted) validate(at status.Field) {
 	v := &versions[0]
 	if h.schema && h.trees[0] != nil {
 		anyStatus := slices.ContainsFunc(versions, func(v CustomResourceDefinitionVersion) bool { return v.hasStatus() })
-		h.validateSchema(h.trees[0], h.documentBefore(v.Name), anyStatus, at.Child("validation"))
+		h.validateSchema(ctx, h.trees[0], h.documentBefore(v.Name), anyStatus, at.Child("validation"))
 	}
 	if h.subresources {
 		validateSubresources(v.Subresources, at.Child("subresources"))
@@ -237,7 +236,7 @@ func (h *hoisted) documentBefore(name string) map[string]any {
 // holds the document.
 //
 // Source: CRD-07, CRD-14.
-func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, at status.Field) {
+func (h *hoisted) validateSchema(ctx context.Context, document, old map[string]any, hasStatus bool, at status.Field) {
 	if old != nil && json.Equal(document, old) {
 		return
 	}
@@ -253,7 +252,7 @@ func (h *hoisted) validateSchema(document, old map[string]any, hasStatus bool, a
 	of, bytes := digestOf(document)
 	rules := h.validateRules(schema, reader.Position, bytes)
 	if h.f.Len() == found {
-		h.f.Add(rules.ValidateDefaults(h.ctx, document, at.Child("openAPIV3Schema").Path())...)
+		h.f.Add(rules.ValidateDefaults(ctx, document, at.Child("openAPIV3Schema").Path())...)
 	}
 	if h.f.Len() == found && reader.Stored == 0 {
 		h.with.memory.await(awaited{of, schema, rules, bytes})

@@ -47,12 +47,12 @@ func validateSpec(ctx context.Context, now, before *judged, with compilers, f *s
 	s, at := &c.Spec, f.At("spec")
 	validateGroup(s.Group, at.Child("group"))
 	validateChoice(s.Scope, at.Child("scope"), "Cluster", "Namespaced")
-	h := hoistedOf(ctx, now, before, with, f)
+	h := hoistedOf(now, before, with, f)
 	validateSchemasExist(c, h, at)
-	validateVersions(now, h, at)
+	validateVersions(ctx, now, h, at)
 	validateRequiredNames(&s.Names, at.Child("names"))
 	validateNames(&s.Names, at.Child("names"))
-	h.validate(at)
+	h.validate(ctx, at)
 	if s.PreserveUnknownFields && s.Conversion != nil && s.Conversion.Strategy != "None" {
 		at.Child("conversion").Child("strategy").Invalid(s.Conversion.Strategy, "must be None if spec.preserveUnknownFields is true")
 	}
@@ -101,7 +101,7 @@ func validateSchemasExist(c *CustomResourceDefinition, h *hoisted, at status.Fie
 	}
 }
 
-func validateVersions(now *judged, h *hoisted, at status.Field) {
+func validateVersions(ctx context.Context, now *judged, h *hoisted, at status.Field) {
 	c := now.definition()
 	stored, names := 0, map[string]bool{}
 	for i := range c.Spec.Versions {
@@ -115,7 +115,7 @@ func validateVersions(now *judged, h *hoisted, at status.Field) {
 			field.Child("name").Invalid(v.Name, joined(problems))
 		}
 		validateDeprecation(v, field.Child("deprecationWarning"))
-		h.validateVersion(i, field)
+		h.validateVersion(ctx, i, field)
 	}
 	if len(names) < len(c.Spec.Versions) {
 		at.Child("versions").Invalid(now.versions(), "must contain unique version names")
