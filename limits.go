@@ -134,6 +134,9 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 		x := request.ExchangeFrom(r.Context())
 		user, _ := authn.UserFrom(r.Context())
 		if isHealth(x.Info.Load()) {
+			if s.fairness != nil {
+				s.seat(w, r, x, &user)
+			}
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -145,6 +148,18 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 		}
 		x.Body = s.load.bodies.For(user.Name)
 		defer x.Body.Release()
+		if s.fairness != nil {
+			place, ok := s.seat(w, r, x, &user)
+			if !ok {
+				return
+			}
+			defer place.Leave()
+			if class != flow.Streaming {
+				next.ServeHTTP(w, r)
+				return
+			}
+			x.Begun = place.Leave
+		}
 		if !s.load.enter(r.Context(), x, class, user.Name, privileged) {
 			if class == flow.Streaming {
 				busy(w, r, "this user has too many watches and connections")

@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/feature"
@@ -56,6 +57,7 @@ type config struct {
 	http         HTTP
 	access       Access
 	limits       Limits
+	fairness     *flowcontrol.Fairness // nil: all requests are alike
 	housekeeping Housekeeping
 	sources      Sources
 	schemas      Schemas

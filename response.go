@@ -40,6 +40,9 @@ func (w *response) begin(code int) {
 		return
 	}
 	w.exchange.Body.Decoded()
+	if w.exchange.Begun != nil {
+		w.exchange.Begun()
+	}
 	if w.last && code != http.StatusSwitchingProtocols {
 		w.Header().Set("Connection", "close")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -77,6 +78,7 @@ type Server struct {
 	origins    origins
 	standings  standings
 	load       *load
+	fairness   *flowcontrol.Controller // nil: all requests are alike
 	running    sync.WaitGroup
 }
 
@@ -128,6 +130,9 @@ func (s *Server) build() error {
 	s.meters = newMeters(s.versionInfo(), s.storeSize, s.cfg.timed)
 	s.reports = append(s.reports, s.count)
 	if err := s.buildAccess(); err != nil {
+		return err
+	}
+	if err := s.buildFairness(); err != nil {
 		return err
 	}
 	domain := s.groupDomain()
@@ -361,6 +366,8 @@ func (s *Server) dispatch() http.Handler {
 			s.serveMetrics(w, r, info)
 		case s.isDebug(info):
 			s.serveDebug(w, r, info)
+		case s.isFairnessDump(info):
+			s.serveFairnessDump(w, r, info)
 		default:
 			s.documents.ServeHTTP(w, r)
 		}

@@ -222,13 +222,12 @@ func scheduling(c *cluster) []registry.Definition {
 	}
 }
 
-// flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They are stored and do not queue
-// requests.
+// flowcontrol are the kinds of flowcontrol.apiserver.k8s.io. They have an effect on a server with
+// kindwright.Fairness.
 func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
 		kind[flowcontrolv1.FlowSchema]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.FlowSchema]{
-			Rules: registry.Rules[flowcontrolv1.FlowSchema]{Validate: checked(checkFlowSchema)},
 			Group: group, Version: "v1", Plural: "flowschemas", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: []openapi.Column{
 				named(),
@@ -243,7 +242,6 @@ func flowcontrol(c *cluster) []registry.Definition {
 			}},
 		}, fill: fillFlowSchema},
 		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
-			Rules: registry.Rules[flowcontrolv1.PriorityLevelConfiguration]{Validate: checked(checkPriorityLevel)},
 			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),

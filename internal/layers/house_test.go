@@ -97,6 +97,7 @@ var house = [...][]room{
 	},
 	4: {
 		{path: "authn/*", why: "one way to authenticate each"},
+		{path: "flowcontrol", why: "flow schemas and priority levels: which requests wait for which"},
 		{path: "authz/*", why: "one way to authorize each"},
 		{path: "audit/*", why: "one place to store records each"},
 		{path: "admission", why: "the chain that mutates and validates"},

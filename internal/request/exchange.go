@@ -55,6 +55,9 @@ type Exchange struct {
 	// Body is what the body of the request has taken of the memory for bodies.
 	Body flow.Hold
 
+	// Begun, if not nil, is called when the answer begins.
+	Begun func()
+
 	// Authorized is what the authorizer has allowed, if the server checks that it does just that.
 	Authorized *authz.Attributes
 

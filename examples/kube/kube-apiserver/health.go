@@ -17,8 +17,7 @@ func healthNames() []string {
 	return []string{
 		"poststarthook/start-apiserver-admission-initializer", "poststarthook/generic-apiserver-start-informers",
 		"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
-		"poststarthook/priority-and-fairness-config-producer", "poststarthook/storage-object-count-tracker-hook",
-		"poststarthook/storage-readiness",
+		"poststarthook/storage-object-count-tracker-hook", "poststarthook/storage-readiness",
 		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers",
 		"poststarthook/start-system-namespaces-controller",
 		"poststarthook/start-service-ip-repair-controllers",

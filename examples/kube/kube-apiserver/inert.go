@@ -42,7 +42,7 @@ func (v *inert) Type() string {
 func inertFlags() map[string]string {
 	return map[string]string{
 		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving
-			enable-logs-handler enable-priority-and-fairness
+			enable-logs-handler
 			log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			watch-cache`,
 		"int": `delete-collection-workers

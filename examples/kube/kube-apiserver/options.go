@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/admission/ownerref"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/examples/kube"
+	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
@@ -97,6 +98,7 @@ type options struct {
 	streams          int
 	retryAfter       bool
 	profiling        bool
+	fairness         bool
 	reads, writes    int // in flight
 	maxObject        int
 	features         gates
@@ -168,6 +170,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.BoolVar(&o.retryAfter, "shutdown-send-retry-after", false, "whether requests that come while the server stops are told to retry, on a port that stays open")
 	f.IntVar(&o.reads, "max-requests-inflight", 400, "how many requests that read may be in flight, half of them of one user; 0 is no limit")
 	f.IntVar(&o.writes, "max-mutating-requests-inflight", 200, "how many requests that write may be in flight, half of them of one user; 0 is no limit")
+	f.BoolVar(&o.fairness, "enable-priority-and-fairness", true, "whether flow schemas and priority levels share what is served at once")
 	f.BoolVar(&o.profiling, "profiling", true, "whether /debug/pprof is served, to those who may read it")
 	f.StringSliceVar(&o.transport, "strict-transport-security-directives", nil,
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
@@ -322,7 +325,7 @@ func (o *options) settings() []kindwright.Option {
 		ResetByEmptyList:      true,
 	}
 	like.EmulatedVersion = o.release()
-	return []kindwright.Option{
+	options := []kindwright.Option{
 		like,
 		kindwright.Before("body", o.zpages),
 		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
@@ -335,6 +338,10 @@ func (o *options) settings() []kindwright.Option {
 		kindwright.Limits{Reads: limit(o.reads), Writes: limit(o.writes)},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
+	if o.fairness {
+		options = append(options, kindwright.Fairness(flowcontrol.New("")))
+	}
+	return options
 }
 
 // release is the release of Kubernetes to behave like; empty is the newest.

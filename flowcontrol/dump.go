@@ -1,0 +1,93 @@
+package flowcontrol
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kindwright/kindwright/internal/flow"
+	"github.com/kindwright/kindwright/internal/metrics"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+)
+
+// Dump shows what happens at the moment, one line for each of what: priority_levels, queues (those that
+// have requests), or requests (how many, by schema). ok is false for other words.
+func (c *Controller) Dump(what string) (text string, ok bool) {
+	var rows [][]any
+	switch what {
+	case "priority_levels":
+		rows = append(rows, []any{"PriorityLevelName", "ActiveQueues", "IsIdle", "WaitingRequests", "ExecutingRequests", "Seats",
+			"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"})
+		for _, l := range c.states() {
+			rows = append(rows, []any{l.name, l.ActiveQueues, l.Running+l.Waiting == 0, l.Waiting, l.Running, l.Seats,
+				l.Ended[flow.Seated], l.Ended[flow.QueueFull] + l.Ended[flow.NoSeat], l.Ended[flow.TimedOut], l.Ended[flow.Cancelled]})
+		}
+	case "queues":
+		rows = append(rows, []any{"PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"})
+		for _, l := range c.states() {
+			for _, q := range l.Queues {
+				rows = append(rows, []any{l.name, q.Number, q.Waiting, q.Running, q.RunningSeats, fmt.Sprintf("%.8fss", q.Turn)})
+			}
+		}
+	case "requests":
+		rows = append(rows, []any{"PriorityLevelName", "FlowSchemaName", "WaitingRequests", "ExecutingRequests"})
+		_, schemas, _ := c.read()
+		for _, s := range schemas {
+			rows = append(rows, []any{s.Level, s.Name, s.Waiting(), s.Executing()})
+		}
+	default:
+		return "", false
+	}
+	var out strings.Builder
+	table := tabwriter.NewWriter(&out, 0, 0, 1, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			end := ",\t"
+			if i == len(row)-1 {
+				end = "\n"
+			}
+			_, _ = fmt.Fprint(table, cell, end) // in memory
+		}
+	}
+	_ = table.Flush()
+	return out.String(), true
+}
+
+type namedState struct {
+	name string
+	flow.State
+}
+
+// states returns what all levels do, by name.
+func (c *Controller) states() []namedState {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []namedState
+	for name, s := range c.shared {
+		out = append(out, namedState{name, s.level.State()})
+	}
+	slices.SortFunc(out, func(a, b namedState) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// CollectMetrics registers the metrics of the controller, under Kubernetes' names.
+func (c *Controller) CollectMetrics(r *metrics.Registry) { apiserver.CollectFlow(r, c.read) }
+
+func (c *Controller) read() (levels []apiserver.FlowLevel, schemas []*apiserver.FlowSchema, part float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.shared {
+		one := s.last
+		one.InUse = s.level.State().RunningSeats
+		levels = append(levels, one)
+	}
+	for _, s := range c.series {
+		schemas = append(schemas, s)
+	}
+	slices.SortFunc(schemas, func(a, b *apiserver.FlowSchema) int {
+		return cmp.Or(strings.Compare(a.Level, b.Level), strings.Compare(a.Name, b.Name))
+	})
+	return levels, schemas, c.part
+}
