@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/internal/flow"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
 // Dump shows what happens at the moment, one line for each of what: priority_levels, queues (those that
@@ -75,12 +76,23 @@ func (c *Controller) states() []namedState {
 // CollectMetrics registers the metrics of the controller, under Kubernetes' names.
 func (c *Controller) CollectMetrics(r *metrics.Registry) { apiserver.CollectFlow(r, c.read) }
 
+func useSample(u *flow.Use) snapshot.Sample {
+	s := snapshot.Sample{Count: u.Count, Sum: u.Sum}
+	n := uint64(0)
+	for i, bound := range flow.UseBounds() {
+		n += u.Buckets[i]
+		s.Buckets = append(s.Buckets, snapshot.Bucket{Bound: bound, Count: n})
+	}
+	return s
+}
+
 func (c *Controller) read() (levels []apiserver.FlowLevel, schemas []*apiserver.FlowSchema, part float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.shared {
 		one := s.last
-		one.InUse = s.level.State().RunningSeats
+		state := s.level.State()
+		one.InUse, one.Use = state.RunningSeats, useSample(&state.Use)
 		levels = append(levels, one)
 	}
 	for _, s := range c.series {

@@ -97,7 +97,7 @@ type Status struct {
 
 // Condition says whether something is the case.
 type Condition struct {
-	Type               string    `json:"type,omitempty" protobuf:"bytes,1,opt,name=type" doc:"What it is about."`
+	Type               string    `json:"type" protobuf:"bytes,1,opt,name=type" doc:"What it is about."`
 	Status             string    `json:"status,omitempty" protobuf:"bytes,2,opt,name=status" doc:"True, False or Unknown."`
 	LastTransitionTime meta.Time `json:"lastTransitionTime,omitempty" protobuf:"bytes,3,opt,name=lastTransitionTime" doc:"When the status changed."`
 	Reason             string    `json:"reason,omitempty" protobuf:"bytes,4,opt,name=reason" doc:"Why, in one word."`

@@ -10,7 +10,12 @@ import (
 
 // Matches reports whether a schema is about a request. Source: APF-04.
 func (s *FlowSchemaSpec) Matches(a *authz.Attributes) bool {
-	return slices.ContainsFunc(s.Rules, func(r Rule) bool { return r.matches(a) })
+	for i := range s.Rules {
+		if s.Rules[i].matches(a) {
+			return true
+		}
+	}
+	return false
 }
 
 // Flow returns what tells the flow of a request from others of the schema.
@@ -27,13 +32,24 @@ func (s *FlowSchemaSpec) Flow(a *authz.Attributes) string {
 }
 
 func (r *Rule) matches(a *authz.Attributes) bool {
-	asks := false
-	if a.ResourceRequest {
-		asks = slices.ContainsFunc(r.ResourceRules, func(r ResourceRule) bool { return r.matches(a) })
-	} else {
-		asks = slices.ContainsFunc(r.NonResourceRules, func(r NonResourceRule) bool { return r.matches(a) })
+	meant := false
+	for i := range r.Subjects {
+		if meant = r.Subjects[i].matches(&a.User); meant {
+			break
+		}
 	}
-	return asks && slices.ContainsFunc(r.Subjects, func(s Subject) bool { return s.matches(&a.User) })
+	if !meant { // as most are not
+		return false
+	}
+	if !a.ResourceRequest {
+		return slices.ContainsFunc(r.NonResourceRules, func(r NonResourceRule) bool { return r.matches(a) })
+	}
+	for i := range r.ResourceRules {
+		if r.ResourceRules[i].matches(a) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Subject) matches(u *authn.User) bool {

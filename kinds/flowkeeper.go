@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -134,6 +135,7 @@ func (k flowKeeper) run(ctx context.Context, o registry.Objects) {
 	e := o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
 	ctx = authn.WithUser(ctx, policyUser)
 	changed := make(chan struct{}, 1)
+	written := map[string]time.Time{} // when a schema's condition was
 	var followers sync.WaitGroup
 	defer followers.Wait()
 	for _, of := range []meta.GroupVersionResource{k.schemas, k.levels} {
@@ -145,7 +147,11 @@ func (k flowKeeper) run(ctx context.Context, o registry.Objects) {
 			return
 		case <-changed:
 		}
-		if err := k.review(ctx, o); err != nil && ctx.Err() == nil {
+		later, err := k.review(ctx, o, written)
+		if later {
+			time.AfterFunc(betweenConditions, func() { signal(changed) })
+		}
+		if err != nil && ctx.Err() == nil {
 			e.Logger().Error(err, "failed to keep flow schemas and priority levels; retrying")
 			_ = pause.For(ctx, firstRetry)
 			signal(changed)
@@ -173,35 +179,54 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (k flowKeeper) review(ctx context.Context, o registry.Objects) error {
+// betweenConditions is how long the condition of a schema stays as this server has written it: others
+// may see it differently, and write it, too.
+const betweenConditions = 10 * time.Second
+
+// review reports whether something has to be written later.
+func (k flowKeeper) review(ctx context.Context, o registry.Objects, written map[string]time.Time) (later bool, err error) {
 	if err := k.keepAll(ctx, o); err != nil {
-		return err
+		return false, err
 	}
 	list, err := o.List(ctx, registry.Target{Resource: k.schemas}, registry.ListRequest{})
 	if err != nil {
-		return err
+		return false, err
 	}
+	present := map[string]bool{}
 	for entry, err := range list.Items {
 		if err != nil {
-			return err
+			return later, err
 		}
+		present[entry.Name()] = true
 		var s flowcontrol.FlowSchema
 		if json.Unmarshal(entry.AppendJSON(nil), &s) != nil {
 			continue
 		}
-		if err := k.reviewSchema(ctx, o, &s); err != nil {
-			return err
+		want, err := k.conditionOf(ctx, o, &s)
+		switch {
+		case err != nil:
+			return later, err
+		case want == nil:
+		case time.Since(written[s.Name]) < betweenConditions:
+			later = true
+		default:
+			if err := k.write(ctx, o, &s, want); err != nil {
+				return later, err
+			}
+			written[s.Name] = time.Now()
 		}
 	}
-	return nil
+	maps.DeleteFunc(written, func(name string, _ time.Time) bool { return !present[name] })
+	return later, nil
 }
 
-// reviewSchema writes whether the level of a schema exists.
-func (k flowKeeper) reviewSchema(ctx context.Context, o registry.Objects, s *flowcontrol.FlowSchema) error {
+// conditionOf returns the condition that says whether the level of a schema exists, or nil if the
+// schema has it.
+func (k flowKeeper) conditionOf(ctx context.Context, o registry.Objects, s *flowcontrol.FlowSchema) (*flowcontrol.Condition, error) {
 	name := s.Spec.PriorityLevelConfiguration.Name
 	_, err := o.Get(ctx, registry.Target{Resource: k.levels, Name: name}, registry.ListRequest{})
 	if err != nil && !status.IsNotFound(err) {
-		return err
+		return nil, err
 	}
 	want := flowcontrol.Condition{Type: flowcontrol.ConditionDangling, Status: "False", Reason: "Found",
 		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", name)}
@@ -218,12 +243,16 @@ func (k flowKeeper) reviewSchema(ctx context.Context, o registry.Objects, s *flo
 			want.LastTransitionTime = have.LastTransitionTime
 		}
 		if have.Status == want.Status && have.Reason == want.Reason && have.Message == want.Message {
-			return nil
+			return nil, nil
 		}
 	}
+	return &want, nil
+}
+
+func (k flowKeeper) write(ctx context.Context, o registry.Objects, s *flowcontrol.FlowSchema, c *flowcontrol.Condition) error {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": k.schemas.GroupVersion().String(), "kind": "FlowSchema", "metadata": map[string]any{"name": s.Name, "uid": s.UID},
-		"status": flowcontrol.Status{Conditions: []flowcontrol.Condition{want}},
+		"status": flowcontrol.Status{Conditions: []flowcontrol.Condition{*c}},
 	})
 	if err != nil {
 		return err

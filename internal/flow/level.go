@@ -59,6 +59,30 @@ type Level struct {
 	runningSeats, waitingSeats int
 	ended                      [Cancelled + 1]uint64
 	demand                     demand
+	use                        Use
+}
+
+// Use is how long a level used which part of its seats: a histogram over each nanosecond.
+type Use struct {
+	Buckets [len(useBounds)]uint64 // nanoseconds at most at the bound of UseBounds, smaller ones not included
+	Count   uint64                 // nanoseconds
+	Sum     float64                // of the part that was used
+}
+
+var useBounds = [...]float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1}
+
+// UseBounds returns the bounds of the buckets of Use.
+func UseBounds() []float64 { return useBounds[:] }
+
+func (u *Use) pass(span time.Duration, part float64) {
+	if span <= 0 {
+		return
+	}
+	u.Count += uint64(span)
+	u.Sum += float64(span) * part
+	if i, _ := slices.BinarySearch(useBounds[:], part); i < len(useBounds) {
+		u.Buckets[i] += uint64(span)
+	}
 }
 
 // queue is a line of requests, with what they have had.
@@ -225,6 +249,9 @@ func (l *Level) end(o Outcome) Outcome {
 // pass lets virtual time pass until now: it passes for each busy queue as if it had its even part of
 // the seats that are in use.
 func (l *Level) pass(now time.Time) {
+	if !l.at.IsZero() && l.seats > 0 {
+		l.use.pass(now.Sub(l.at), float64(l.runningSeats)/float64(l.seats))
+	}
 	if n := len(l.queues); n > 0 {
 		used := min(l.runningSeats+l.waitingSeats, l.seats)
 		l.virtual += now.Sub(l.at).Seconds() * float64(used) / float64(n)
@@ -332,8 +359,9 @@ type State struct {
 	RunningSeats     int
 	ActiveQueues     int
 	Ended            [Cancelled + 1]uint64 // since the start, by Outcome
-	VirtualTime      float64               // in seconds of a seat
-	Queues           []QueueState          // those that have requests, by number
+	Use              Use
+	VirtualTime      float64      // in seconds of a seat
+	Queues           []QueueState // those that have requests, by number
 }
 
 // QueueState is what a queue does at a moment.
@@ -346,7 +374,9 @@ type QueueState struct {
 func (l *Level) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.pass(time.Now())
 	s := State{
+		Use:   l.use,
 		Seats: l.seats, Exempt: l.exempt, Running: l.running, Waiting: l.waiting, RunningSeats: l.runningSeats,
 		ActiveQueues: len(l.queues), Ended: l.ended, VirtualTime: l.virtual,
 	}

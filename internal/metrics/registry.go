@@ -56,6 +56,9 @@ func (b *Batch) Observed(i int, h *Histogram, bounds []float64, labels ...string
 	b.add(i, h.read(bounds), labels)
 }
 
+// Counted is Add for a histogram that somebody else has counted.
+func (b *Batch) Counted(i int, s snapshot.Sample, labels ...string) { b.add(i, s, labels) }
+
 func (b *Batch) add(i int, s snapshot.Sample, labels []string) {
 	f := &b.families[i]
 	if len(labels) != len(f.Labels) {

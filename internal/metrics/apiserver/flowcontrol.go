@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/metrics"
+	snapshot "github.com/kindwright/kindwright/metrics"
 )
 
 // FlowLevel is what a priority level does at a moment, in seats.
@@ -13,6 +14,7 @@ type FlowLevel struct {
 	Nominal, Lower, Upper, Limit, InUse  int
 	Target, Average, Deviation, Smoothed float64
 	High                                 float64
+	Use                                  snapshot.Sample // a histogram of the part of its seats that it uses, by nanosecond
 }
 
 // FlowSchema counts the requests of one schema at one level. Its methods may be called concurrently.
@@ -86,6 +88,7 @@ const (
 	flowWaits
 	flowExecutions
 	flowFraction
+	flowUse
 )
 
 func describeFlow() []metrics.Desc {
@@ -110,7 +113,9 @@ func describeFlow() []metrics.Desc {
 		flowWaits: histogram(prefix+"request_wait_duration_seconds", "Time that requests waited for a seat.",
 			"priority_level", "flow_schema", "execute"),
 		flowExecutions: histogram(prefix+"request_execution_seconds", "Time that requests had a seat.", both...),
-		flowFraction:   of("seat_fair_frac", "What priority levels have of their targets."),
+		flowUse: histogram(prefix+"priority_level_seat_utilization",
+			"The part of its seats that a priority level uses, at the end of every nanosecond.", "phase", "priority_level"),
+		flowFraction: of("seat_fair_frac", "What priority levels have of their targets."),
 	}
 }
 
@@ -126,6 +131,9 @@ func CollectFlow(r *metrics.Registry, read func() (levels []FlowLevel, schemas [
 				flowDeviation: l.Deviation, flowSmoothed: l.Smoothed, flowHigh: l.High,
 			} {
 				b.Add(family, value, l.Name)
+			}
+			if l.Use.Count > 0 {
+				b.Counted(flowUse, l.Use, "executing", l.Name)
 			}
 		}
 		for _, s := range schemas {
