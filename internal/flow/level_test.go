@@ -109,6 +109,39 @@ func TestAPF_03_AnElephantDoesNotStarveMice(t *testing.T) {
 	})
 }
 
+// Seats that become free together are shared: a queue that has got one has its next turn later.
+func TestAPF_03_QueuesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := level(8, flow.Queuing{Queues: 3, Hand: 1, Length: 50})
+		var first []flow.Seat
+		for range 8 {
+			first = append(first, enter(t, l, 0, 1))
+		}
+		var running [3]atomic.Int64
+		var all sync.WaitGroup
+		over := make(chan struct{})
+		for hash := range uint64(3) {
+			for range 20 * int(min(hash, 1)) {
+				all.Go(func() {
+					seat := enter(t, l, hash, 1)
+					running[hash].Add(1)
+					<-over
+					seat.Leave()
+				})
+			}
+		}
+		synctest.Wait()
+		for _, s := range first {
+			s.Leave()
+		}
+		synctest.Wait()
+		require.EqualValues(t, 4, running[1].Load())
+		require.EqualValues(t, 4, running[2].Load())
+		close(over)
+		all.Wait()
+	})
+}
+
 // A wide request has its turn, although narrow ones keep coming.
 func TestAPF_03_WideRequestsHaveTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
