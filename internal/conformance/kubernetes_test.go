@@ -130,6 +130,23 @@ func TestSSA_NullInMetadata(t *testing.T) {
 	})
 }
 
+// kubectl's own tests look for the words in which kube-apiserver fails to apply a strategic merge patch.
+func TestPATCH_15_StrategicPatchesOfTheWrongType(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		for patch, words := range map[string]string{
+			`{"metadata":{"labels":"x"}}`: "cannot restore map from string", `{"metadata":{"labels":["x"]}}`: "cannot restore map from slice",
+			`{"metadata":{"finalizers":"x"}}`: "cannot restore slice from string", `{"metadata":{"finalizers":{"x":1}}}`: "cannot restore slice from map",
+		} {
+			s.do("PATCH", widgetPath+"/a", patch, "Content-Type", strategicType).refused(422, "Invalid", words)
+			got := s.do("PATCH", widgetPath+"/a", patch, "Content-Type", mergeType)
+			require.NotContains(t, got.refused(422, "Invalid", "must be of type").text("message"), "restore")
+		}
+		got := s.do("PATCH", widgetPath+"/a", `{"metadata":{"labels":{"x":1}}}`, "Content-Type", strategicType)
+		require.NotContains(t, got.refused(422, "Invalid", "metadata.labels").text("message"), "restore")
+	})
+}
+
 // The same object has the same bytes in every answer, whoever asks and however often, in each form
 // that a client can ask for.
 func TestGET_AnswersAreDeterministic(t *testing.T) {
