@@ -115,7 +115,7 @@ func TestSSA_12_CreatedObjectsAreComparedWithTheEmptyOne(t *testing.T) {
 // As with kube-apiserver, only what an event says of its repetition changes, and nobody but the server
 // says when an object is to be deleted.
 func TestUpdatesThatKubeAPIServerRefuses(t *testing.T) {
-	s := run(t)
+	s := run(t, "--data-dir="+t.TempDir())
 	const events = "/apis/events.k8s.io/v1/namespaces/default/events"
 	event := func(more string) string {
 		return `{"metadata":{"name":"e"},"eventTime":"2020-01-02T03:04:05.000006Z","regarding":{"namespace":"default","kind":"Pod","name":"x"},` +
