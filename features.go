@@ -65,6 +65,12 @@ type Kubernetes struct {
 	// that makes such a value is 422 in both cases.
 	WrongTypeIsBadRequest bool
 
+	// DeletionIsImmutable answers an update or a patch that sets the deletionTimestamp of an object
+	// that is not being deleted, or changes deletionGracePeriodSeconds, with 422, as kube-apiserver
+	// does. By default both are dropped, like the other fields that the server sets.
+	// Source: META-06.
+	DeletionIsImmutable bool
+
 	// ExpressionPrices counts what rules in schemas cost with the prices of kube-apiserver, so that
 	// it accepts the same rules. By default the prices are those of the API's documentation, which
 	// are higher for patterns and for lists.

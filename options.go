@@ -102,6 +102,7 @@ func (c *config) engine() engine.Config {
 		ResetByEmptyList: c.kubernetes.ResetByEmptyList,
 
 		WrongTypeIsBadRequest: c.kubernetes.WrongTypeIsBadRequest,
+		DeletionIsImmutable:   c.kubernetes.DeletionIsImmutable,
 		Prices:                c.prices(),
 		Compiled:              c.compiled,
 		History:               c.watches.History,

@@ -639,3 +639,24 @@ func TestSSA_31_EmptyFieldsOfEventsAreNotOwned(t *testing.T) {
 		}
 	}
 }
+
+// A reference has one manager, and the structs that every Go value of an event has have none (SSA-12).
+func TestSSA_12_WhoManagesAnEvent(t *testing.T) {
+	h := serve(t, memory.New(), nil)
+	for path, fields := range map[string][2]string{coreEventsPath: {"involvedObject", "source"}, eventsPath: {"regarding", "deprecatedSource"}} {
+		body := map[string]string{coreEventsPath: coreEvent, eventsPath: newEvent}[path]
+		made := h.must(201, "POST", path, merged(t, body, `{"`+fields[1]+`":{"component":"c"}}`))
+		entries, _ := at(made, "metadata", "managedFields").([]any)
+		require.Len(t, entries, 1)
+		owned, _ := at(entries[0].(map[string]any), "fieldsV1").(map[string]any)
+		require.Equal(t, map[string]any{}, owned["f:"+fields[0]], "%v", owned)
+		require.Equal(t, map[string]any{"f:component": map[string]any{}}, owned["f:"+fields[1]], "%v", owned)
+		name, _ := at(made, "metadata", "name").(string)
+		patch := `{"` + fields[0] + `":{"fieldPath":"spec"}}`
+		patched := h.must(200, "PATCH", path+"/"+name, patch, "Content-Type", "application/strategic-merge-patch+json")
+		require.NotEmpty(t, at(patched, fields[0], "kind"), "a strategic merge patch merges it")
+	}
+	lease := h.must(201, "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"l"},"spec":{"holderIdentity":"x"}}`)
+	entries, _ := at(lease, "metadata", "managedFields").([]any)
+	require.Equal(t, map[string]any{"f:spec": map[string]any{"f:holderIdentity": map[string]any{}}}, at(entries[0].(map[string]any), "fieldsV1"))
+}

@@ -63,6 +63,7 @@ func (leases) Define(env registry.Env) (registry.Bundle, error) {
 		return b, err
 	}
 	b.Resources[0].Reset = resetLease
+	b.Resources[0].Blank = registry.Tree{"spec": map[string]any{}} // every Go value of a lease has a spec
 	return b, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/admission"
+	trees "github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -274,8 +275,9 @@ func systemFinalizers() []string {
 	return []string{FinalizerKubernetes, meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents}
 }
 
+// markTerminating says that a namespace ends. It has no grace period: what is in it takes its own time.
 func markTerminating(t registry.Tree) registry.Tree {
-	out := maps.Clone(t)
+	out := trees.Without(maps.Clone(t), "metadata", "deletionGracePeriodSeconds")
 	state, _ := t["status"].(map[string]any)
 	state = maps.Clone(state)
 	if state == nil {

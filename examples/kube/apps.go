@@ -49,7 +49,7 @@ func apps(c *cluster) []registry.Definition {
 				Subresources: []registry.Endpoint{scaled(selectorText)}, Deletion: registry.Deletion{Turn: workloads},
 				Table: registry.Table{Columns: columns(append(replicaColumns(), templateColumns(podContainers, selectorColumn("spec.selector"))...)...)},
 			},
-			fill: fillReplicaSet, reads: map[string]reading{"status.replicas": numberAt("status", "replicas")},
+			fill: fillReplicaSet,
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Rules: registry.Rules[appsv1.StatefulSet]{

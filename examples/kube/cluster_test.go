@@ -327,6 +327,8 @@ func TestFieldSelectors(t *testing.T) {
 		require.Equal(t, c.names, words(got["items"], "metadata", "name"), c.selector)
 	}
 	s.must(t, 400, "GET", podsPath+"?fieldSelector=spec.color%3Dred", "")
+	s.must(t, 400, "GET", "/apis/apps/v1/namespaces/default/replicasets?fieldSelector=status.replicas%3D0", "")
+	s.must(t, 200, "GET", "/api/v1/namespaces/default/replicationcontrollers?fieldSelector=status.replicas%3D0", "")
 }
 
 func TestTokensOfServiceAccounts(t *testing.T) {

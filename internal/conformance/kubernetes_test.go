@@ -75,6 +75,78 @@ func TestMETA_17_DroppedMetadataIsDecoded(t *testing.T) {
 	onEach(t, answers(400, "BadRequest"), kindwright.Kubernetes{WrongTypeIsBadRequest: true})
 }
 
+// kube-apiserver refuses an update that says when an object is to be deleted, and ignores the time of one
+// that is being deleted. Here both are dropped by default (META-06).
+func TestMETA_06_DeletionIsImmutable(t *testing.T) {
+	const when, grace = `"deletionTimestamp":"2020-01-02T03:04:05Z"`, `"deletionGracePeriodSeconds":5`
+	onEach(t, func(t *testing.T, s *server) {
+		held := `{"metadata":{"name":"a","finalizers":["example.com/f"],MORE},"spec":{"size":1}}`
+		with := func(more string) string { return strings.Replace(held, "MORE", more, 1) }
+		s.create(widgetPath, with(`"labels":{}`))
+		patch := func(path, more string) *answer {
+			return s.do("PATCH", path, `{"metadata":{`+more+`}}`, "Content-Type", mergeType)
+		}
+		path := widgetPath + "/a"
+		for field, sent := range map[string]string{"deletionTimestamp": when, "deletionGracePeriodSeconds": grace} {
+			field = "metadata." + field
+			patch(path, sent).refused(422, "Invalid", field).because("FieldValueInvalid", field, "field is immutable")
+			patch(path+"/status", sent).refused(422, "Invalid", field)
+			s.do("PUT", path, with(sent)).refused(422, "Invalid", field)
+			s.do("PATCH", path+"?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Widget",`+with(sent)[1:],
+				"Content-Type", applyType).refused(422, "Invalid", field)
+		}
+		patch(path, `"deletionTimestamp":null,"deletionGracePeriodSeconds":null`).is(200)
+		marked := s.do("DELETE", path, "").is(200)
+		for _, same := range []string{when, `"deletionGracePeriodSeconds":0`, `"deletionTimestamp":null,"deletionGracePeriodSeconds":null`} {
+			got := patch(path, same).is(200)
+			require.Equal(t, marked.at("metadata"), got.at("metadata"), same)
+		}
+		patch(path, grace).refused(422, "Invalid", "metadata.deletionGracePeriodSeconds")
+		patch(path, `"finalizers":null`).is(200)
+	}, kindwright.Kubernetes{DeletionIsImmutable: true})
+}
+
+// Programs that write manifests say "creationTimestamp: null", and null in metadata is nothing. A name
+// that is null is none, though the merge would keep the stored one.
+func TestSSA_NullInMetadata(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		s.crate("a", `"size":1`)
+		for _, field := range []string{
+			"namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation",
+			"generateName", "selfLink", "labels", "annotations", "finalizers", "ownerReferences", "managedFields",
+		} {
+			for _, name := range []string{"a", "new"} {
+				got := s.do("PATCH", cratePath+"/"+name+"?fieldManager=m&dryRun=All", `{"apiVersion":"shop.example.com/v1","kind":"Crate",`+
+					`"metadata":{"name":"`+name+`","`+field+`":null}}`, "Content-Type", applyType)
+				require.Equal(t, name, got.text("metadata", "name"), "%s: %s", field, got.body)
+				require.Equal(t, "default", got.text("metadata", "namespace"), "%s: %s", field, got.body)
+			}
+		}
+		for _, name := range []string{"a", "new"} {
+			s.do("PATCH", cratePath+"/"+name+"?fieldManager=m", `{"apiVersion":"shop.example.com/v1","kind":"Crate","metadata":{"name":null}}`,
+				"Content-Type", applyType).refused(400, "BadRequest", "the name of the object ("+name+" based on URL) was undeterminable")
+		}
+		s.do("PUT", cratePath+"/a", `{"metadata":{"name":"b"}}`).refused(400, "BadRequest", "the name of the object (b) does not match the name on the URL (a)")
+	})
+}
+
+// kubectl's own tests look for the words in which kube-apiserver fails to apply a strategic merge patch.
+func TestPATCH_15_StrategicPatchesOfTheWrongType(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		for patch, words := range map[string]string{
+			`{"metadata":{"labels":"x"}}`: "cannot restore map from string", `{"metadata":{"labels":["x"]}}`: "cannot restore map from slice",
+			`{"metadata":{"finalizers":"x"}}`: "cannot restore slice from string", `{"metadata":{"finalizers":{"x":1}}}`: "cannot restore slice from map",
+		} {
+			s.do("PATCH", widgetPath+"/a", patch, "Content-Type", strategicType).refused(422, "Invalid", words)
+			got := s.do("PATCH", widgetPath+"/a", patch, "Content-Type", mergeType)
+			require.NotContains(t, got.refused(422, "Invalid", "must be of type").text("message"), "restore")
+		}
+		got := s.do("PATCH", widgetPath+"/a", `{"metadata":{"labels":{"x":1}}}`, "Content-Type", strategicType)
+		require.NotContains(t, got.refused(422, "Invalid", "metadata.labels").text("message"), "restore")
+	})
+}
+
 // The same object has the same bytes in every answer, whoever asks and however often, in each form
 // that a client can ask for.
 func TestGET_AnswersAreDeterministic(t *testing.T) {

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,6 +197,13 @@ func TestMETA_14_OwnerReferences(t *testing.T) {
 				}
 			})
 		}
+		var causes []string // one for each field, whether it is missing or empty
+		for _, c := range put(`{},{"apiVersion":"","kind":"","name":"","uid":""}`).at("details", "causes").([]any) {
+			causes = append(causes, c.(map[string]any)["field"].(string))
+		}
+		slices.Sort(causes)
+		require.Len(t, slices.Compact(slices.Clone(causes)), 8)
+		require.Len(t, causes, 8, "%v", causes)
 		s.untouched(cratePath, func() {
 			put(`{"apiVersion":"v1","kind":"Event","name":"n","uid":"u"}`).refused(422, "Invalid", "metadata.ownerReferences[0]")
 			put(`{"apiVersion":"v1","kind":"K","name":"n","uid":"u","controller":true},{"apiVersion":"v1","kind":"K","name":"m","uid":"v","controller":true}`).refused(422, "Invalid", "controller")

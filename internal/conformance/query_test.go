@@ -349,7 +349,7 @@ func TestQUERY_14_QUERY_23_FieldValidation(t *testing.T) {
 		}
 		// Other writes behave alike.
 		put := `{"metadata":{"name":"w1"},"extra":1}`
-		s.do("PUT", widgetPath+"/w1?fieldValidation=Strict", put).refused(400, "BadRequest", `strict decoding error: unknown field "extra"`)
+		s.do("PUT", widgetPath+"/w1?fieldValidation=Strict", put).refused(400, "BadRequest", `Widget in version "v1" cannot be handled as a Widget: strict decoding error: unknown field "extra"`)
 		require.Contains(t, s.do("PUT", widgetPath+"/w1", put).is(200).header.Get("Warning"), `unknown field \"extra\"`)
 		for contentType, body := range map[string]string{"application/merge-patch+json": `{"extra":1}`, "application/json-patch+json": `[{"op":"add","path":"/extra","value":1}]`} {
 			got := s.do("PATCH", widgetPath+"/w1?fieldValidation=Strict", body, "Content-Type", contentType)

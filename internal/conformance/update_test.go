@@ -127,6 +127,10 @@ func TestUPDATE_08_READ_28_WithoutAVersion(t *testing.T) {
 					because("FieldValueInvalid", "metadata.resourceVersion", "must be specified for an update")
 			})
 		}
+		for _, none := range []string{`null`, `""`, `"0"`} { // a patch that takes the version away
+			s.do("PATCH", path+"/a", `{"metadata":{"resourceVersion":`+none+`}}`, "Content-Type", mergeType).
+				refused(422, "Invalid", `cratesets.shop.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified`)
+		}
 		s.do("PUT", path+"/a", strings.Replace(string(held.body), `"spec":{`, `"spec":{"size":7,`, 1)).is(200)
 		s.patch(path+"/a", `{"spec":{"size":8}}`)
 		s.do("PUT", path+"/absent", `{"metadata":{"name":"absent"}}`).refused(404, "NotFound", "")

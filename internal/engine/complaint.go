@@ -27,7 +27,55 @@ func (w *write) complain(what, path string) {
 // complaint is an unknown or a repeated field of the body.
 type complaint struct{ what, path string }
 
-func (c complaint) String() string { return fmt.Sprintf("%s field %q", c.what, c.path) }
+func (c complaint) String() string { return fmt.Sprintf("%s field %q", c.what, withDots(c.path)) }
+
+// withDots returns a path with a dot before each name: metadata.a/b for metadata[a/b]. Decoders write
+// paths so, while validation puts the names of a map in brackets.
+func withDots(path string) string {
+	if !strings.Contains(path, "[") {
+		return path
+	}
+	var out strings.Builder
+	for path != "" {
+		open := strings.IndexByte(path, '[')
+		if open < 0 {
+			break
+		}
+		end := closing(path[open:]) + open
+		name := path[open+1 : max(end, open+1)]
+		out.WriteString(path[:open])
+		if isIndex(name) {
+			out.WriteString(path[open : end+1])
+		} else {
+			if out.Len() > 0 {
+				out.WriteByte('.')
+			}
+			out.WriteString(name)
+		}
+		path = path[min(end+1, len(path)):]
+	}
+	return out.String() + path
+}
+
+// closing returns where the bracket that text begins with is closed.
+func closing(text string) int {
+	depth := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '[':
+			depth++
+		case ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(text) - 1
+}
+
+func isIndex(name string) bool {
+	return name != "" && strings.Trim(name, "0123456789") == ""
+}
 
 // embedded is 1 for an unknown field in the metadata of an object within the object, and 0 for others.
 func (c complaint) embedded() int {
@@ -139,7 +187,11 @@ func (w *write) strictly() error {
 			{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: text},
 		})
 	}
-	return status.BadRequest("%s", text)
+	if w.verb == verbApply {
+		return status.BadRequest("%s", text)
+	}
+	r := w.sent.kind
+	return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, text)
 }
 
 // answerComplaints reports the unknown and duplicate fields of the body once. The mode of field

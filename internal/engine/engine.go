@@ -54,6 +54,10 @@ type Config struct {
 	// every such field.
 	WrongTypeIsBadRequest bool
 
+	// DeletionIsImmutable refuses an update that says when an object is to be deleted, as
+	// kube-apiserver does. By default what clients say of it is dropped (META-06).
+	DeletionIsImmutable bool
+
 	// Prices are what the rules in schemas cost.
 	Prices cel.Prices
 

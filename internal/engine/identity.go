@@ -135,24 +135,36 @@ func (w *write) identifyName() error {
 	switch id.Name {
 	case w.target.Name:
 	case "":
-		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
+		return w.nameless()
 	default:
-		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+		return w.misnamed(id.Name)
 	}
 	return nil
+}
+
+// nameless is the error for an object that does not say what it is called.
+func (w *write) nameless() error {
+	return status.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided",
+		clip.Text(w.target.Name, 100))
+}
+
+// misnamed is the error for an object that is called otherwise than the URL says.
+func (w *write) misnamed(name string) error {
+	return status.BadRequest("the name of the object (%s) does not match the name on the URL (%s)",
+		clip.Text(name, 100), clip.Text(w.target.Name, 100))
 }
 
 // identifyAction does the same for the document of an action. The URL fills in what the document
 // leaves out, unless it is a PUT, whose document replaces something: an empty one would clear it.
 func (w *write) identifyAction(id meta.Key) error {
 	if id.Name == "" && w.verb == verbUpdate && hasMetadata(w.sent.kind.Resource) {
-		return status.BadRequest("name must be provided: metadata.name is empty, the URL says %q", w.target.Name)
+		return w.nameless()
 	}
 	if id.Name != "" && id.Name != w.target.Name {
 		if w.handler.Misnamed != nil {
 			return w.handler.Misnamed(id.Name)
 		}
-		return status.BadRequest("the name of the object (%s) does not match the name on the URL (%q)", word(id.Name), w.target.Name)
+		return w.misnamed(id.Name)
 	}
 	if id.Namespace != "" && id.Namespace != w.target.Namespace {
 		return status.BadRequest("the namespace of the provided object does not match the namespace sent on the request (%s, %q)", word(id.Namespace), w.target.Namespace)
@@ -216,8 +228,33 @@ func (w *write) identifyStored() error {
 	if err := w.decodeDropped(stored); err != nil {
 		return err
 	}
+	if w.engine.cfg.DeletionIsImmutable {
+		if problems := w.deletionProblems(stored); len(problems) > 0 {
+			return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
+		}
+	}
 	w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
+}
+
+// deletionProblems are about what a client says of the deletion of a stored object. As in
+// kube-apiserver, the time of one that is being deleted is ignored, and what is left out is as stored;
+// so is everything in the document of a view, and in the status of a kind without a Go type.
+func (w *write) deletionProblems(stored registry.Tree) (out []status.FieldError) {
+	if w.view != nil || w.sub != nil && w.sent.kind.Type == nil {
+		return nil
+	}
+	metadata, _ := w.sent.new["metadata"].(map[string]any)
+	for _, field := range [...]string{"deletionTimestamp", "deletionGracePeriodSeconds"} {
+		v := metadata[field]
+		if v == nil || json.Equal(v, stored[field]) || field == "deletionTimestamp" && stored[field] != nil {
+			continue
+		}
+		out = append(out, status.FieldError{
+			Type: meta.CauseFieldValueInvalid, Field: "metadata." + field, Value: v, Detail: "field is immutable",
+		})
+	}
+	return out
 }
 
 // checkVersion compares the resourceVersion in the body with the stored one (UPDATE-02, UPDATE-08,
@@ -227,8 +264,9 @@ func (w *write) checkVersion() error {
 	sent, ok := v.(string)
 	switch {
 	case v == nil || ok && sent == "" || ok && sent == "0":
-		if w.sent.kind.Writes.RequireVersion && !w.patching() {
-			return status.Invalid(w.kind.GroupKind(), w.name(), []status.FieldError{
+		if w.sent.kind.Writes.RequireVersion {
+			plural := meta.GroupKind{Group: w.kind.Group, Kind: w.kind.Plural} // as kube-apiserver calls it here
+			return status.Invalid(plural, w.name(), []status.FieldError{
 				{Type: meta.CauseFieldValueInvalid, Field: "metadata.resourceVersion", Value: 0, Detail: "must be specified for an update"},
 			})
 		}

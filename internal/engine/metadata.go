@@ -406,8 +406,10 @@ func checkOwners(f *status.Fields, refs []any) {
 		ref, _ := v.(map[string]any)
 		p := f.At("metadata", "ownerReferences").Index(i)
 		for _, field := range []string{"apiVersion", "kind", "name", "uid"} {
-			if s, _ := ref[field].(string); s == "" {
-				p.Child(field).Required(field + " must not be empty")
+			if s, sent := ref[field].(string); s == "" {
+				if sent { // the schema misses what is absent
+					p.Child(field).Required(field + " must not be empty")
+				}
 			} else if strings.ContainsFunc(s, unicode.IsControl) {
 				p.Child(field).Invalid(tree.Cut(s), "must not contain control characters")
 			}
@@ -415,7 +417,7 @@ func checkOwners(f *status.Fields, refs []any) {
 		if len(tree.Text(ref, "uid")) > maxOwnerUID {
 			p.Child("uid").TooLong(maxOwnerUID)
 		}
-		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil {
+		if gv, err := meta.ParseGroupVersion(tree.Text(ref, "apiVersion")); err != nil && tree.Text(ref, "apiVersion") != "" {
 			p.Child("apiVersion").Invalid(tree.Cut(tree.Text(ref, "apiVersion")), "must be a version, or group/version")
 		} else if gv.Group == "" && gv.Version == "v1" && ref["kind"] == "Event" {
 			p.Invalid("Event", "an Event may not own anything")

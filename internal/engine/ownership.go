@@ -170,13 +170,15 @@ func restoreNulls(into map[string]any, name string, sent any) {
 
 // nullProblems returns the problems of null in an applied configuration of a kind without a Go type, where
 // the field is neither nullable nor has a default. Other writes drop such fields; an apply that drops
-// them would give up fields that the requester meant to set. kube-apiserver refuses it, too.
+// them would give up fields that the requester meant to set. kube-apiserver refuses it, too. Metadata is
+// left out: programs that write manifests say "creationTimestamp: null".
 func nullProblems(r *Kind, config registry.Tree) (out []status.FieldError) {
 	if r.Type != nil || !hasNull(config) {
 		return nil
 	}
 	for _, p := range r.Schema.Validate(r.Schema.Default(config)) {
-		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) {
+		inMetadata := strings.HasPrefix(p.Field, "metadata.") && !strings.HasSuffix(p.Field, "]")
+		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) && !inMetadata {
 			out = append(out, p)
 		}
 	}
@@ -307,6 +309,9 @@ func (w *write) checkApplied(config registry.Tree) error {
 	}
 	if tree.At(config, "metadata", "managedFields") != nil {
 		return status.BadRequest("metadata.managedFields must be nil")
+	}
+	if name, sent := tree.Map(config, "metadata")["name"]; sent && name == nil && w.handler == nil {
+		return w.nameless() // the merge would keep the stored name
 	}
 	if !w.creating() {
 		return nil

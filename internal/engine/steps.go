@@ -165,11 +165,29 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 			if r.rules.expressions != nil {
 				problems = append(problems, unchecked())
 			}
-			return status.Invalid(r.GroupKind(), w.name(), problems)
+			return status.Invalid(r.GroupKind(), w.name(), w.unrestored(problems))
 		}
 	}
 	p.new, err = r.defaulted(ctx, t)
 	return err
+}
+
+// unrestored adds to what a strategic merge patch made of the wrong type the words of kube-apiserver,
+// which kubectl's tests look for. There the patch is applied to a Go value, and a string is no map.
+func (w *write) unrestored(problems []status.FieldError) []status.FieldError {
+	if w.verb != verbPatch || w.patch != meta.StrategicMergePatch {
+		return problems
+	}
+	kinds := map[string]string{"object": "map", "array": "slice", "string": "string"}
+	for i, p := range problems {
+		_, types, _ := strings.Cut(p.Detail, " in body must be of type ")
+		want, got, _ := strings.Cut(types, ": ")
+		to, from := kinds[want], kinds[strings.Trim(got, `"`)]
+		if p.Type == meta.CauseFieldValueTypeInvalid && to != "" && from != "" && to != "string" {
+			problems[i].Detail += ": cannot restore " + to + " from " + from
+		}
+	}
+	return problems
 }
 
 // undecodable says why kube-apiserver could not decode a body with values of the wrong type: it decodes

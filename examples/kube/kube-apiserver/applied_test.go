@@ -111,3 +111,26 @@ func TestSSA_12_CreatedObjectsAreComparedWithTheEmptyOne(t *testing.T) {
 	}
 	require.Equal(t, map[string]any{".": map[string]any{}, `k:{"name":"A"}`: map[string]any{}}, at[`k:{"name":"c"}`].(map[string]any)["f:env"])
 }
+
+// As with kube-apiserver, only what an event says of its repetition changes, and nobody but the server
+// says when an object is to be deleted.
+func TestUpdatesThatKubeAPIServerRefuses(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	const events = "/apis/events.k8s.io/v1/namespaces/default/events"
+	event := func(more string) string {
+		return `{"metadata":{"name":"e"},"eventTime":"2020-01-02T03:04:05.000006Z","regarding":{"namespace":"default","kind":"Pod","name":"x"},` +
+			`"reason":"r","type":"Normal","reportingController":"example.com/c","reportingInstance":"i","action":"a"` + more + `}`
+	}
+	code, out := s.do(t, "master", "POST", events, event(`,"deprecatedCount":1`))
+	require.Equal(t, 422, code, "%v", out)
+	code, out = s.do(t, "master", "POST", events, event(""))
+	require.Equal(t, 201, code, "%v", out)
+	for patch, want := range map[string]int{
+		`{"note":"other"}`: 422, `{"regarding":{"name":"y"}}`: 422, `{"series":{"count":1,"lastObservedTime":"2020-01-02T03:04:05.000006Z"}}`: 422,
+		`{"series":{"count":2,"lastObservedTime":"2020-01-02T03:04:05.000006Z"}}`: 200, `{"metadata":{"labels":{"a":"b"}}}`: 200,
+		`{"metadata":{"deletionTimestamp":"2020-01-02T03:04:05Z"}}`: 422, `{"metadata":{"deletionGracePeriodSeconds":5}}`: 422,
+	} {
+		code, out = s.send(t, "PATCH", events+"/e", mergeType, patch)
+		require.Equal(t, want, code, "%s: %v", patch, out)
+	}
+}

@@ -141,7 +141,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 
 // kinds returns the served kinds, as the flags set them.
 func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, from *authorities) registry.Definition {
-	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL)}
+	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL), kinds.StrictEventRules()}
 	if !o.runs(namespaceController) {
 		own = append(own, kinds.NoNamespaceController())
 	}

@@ -321,6 +321,7 @@ func (o *options) settings() []kindwright.Option {
 		RuntimeConfig: strings.Join(slices.Concat(o.libraryVersions, o.absent()), ","),
 
 		WrongTypeIsBadRequest: true,
+		DeletionIsImmutable:   true,
 		ExpressionPrices:      true,
 		ResetByEmptyList:      true,
 	}
