@@ -256,6 +256,7 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	if c.accounts, err = f.accounts.Open(log); err != nil {
 		return c, err
 	}
+	c.checks = append(c.checks, f.accounts.Checks()...)
 	c.signed, err = f.authn.Open(authnflags.Options{
 		Options: jwt.Options{Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
