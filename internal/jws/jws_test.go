@@ -129,6 +129,7 @@ func TestJ3_ATokenDoesNotBringItsKey(t *testing.T) {
 		"jwk": {"jwk": published.Keys[0]}, "jku": {"jku": "https://127.0.0.1:1/keys"}, "x5u": {"x5u": "https://127.0.0.1:1/cert"},
 		"x5c": {"x5c": []string{"AAAA"}}, "path": {"kid": "../../dev/null"}, "sql": {"kid": "' OR 1=1 --"}, "url": {"kid": "https://127.0.0.1:1"},
 		"crit": {"crit": []string{"b64"}, "b64": false},
+		"b64":  {"b64": false}, // without the crit that it must have
 	} {
 		header["alg"] = "RS256"
 		_, err := jws.Verify(own.Sign(header, map[string]any{}), set, both)
