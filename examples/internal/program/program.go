@@ -151,6 +151,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		},
 		kindwright.Access{
 			NoAnonymous:          given.signed.NoAnonymous,
+			Audiences:            f.accounts.Audiences(),
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
 		kindwright.CheckHealth(given.signed.Health()), kindwright.CheckHealth(health.Health, given.checks...),

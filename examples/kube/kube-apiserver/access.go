@@ -116,6 +116,7 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 		kindwright.Authenticate(who...),
 		kindwright.Access{
 			NoAnonymous: signed.NoAnonymous,
+			Audiences:   o.accounts.Audiences(),
 			OpenPaths:   o.openPaths(),
 		},
 		kindwright.CheckHealth(signed.Health()),
