@@ -413,7 +413,7 @@ func (r *recording) outcome(out *meta.Status) {
 		*out = meta.Status{Status: meta.StatusFailure, Code: http.StatusInternalServerError, Reason: meta.ReasonInternalError, Message: "a handler panicked"}
 	case r.Status != nil:
 		*out = *r.Status
-		out.Code = code
+		out.TypeMeta, out.Code = meta.TypeMeta{}, code // the field has one type
 	case x.Aborted.Load() && code == 0:
 		out.Status, out.Message = meta.StatusFailure, "the connection was broken off before the answer"
 	case x.Aborted.Load():

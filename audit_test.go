@@ -288,6 +288,7 @@ func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
 			require.EqualValues(t, c.code, last.ResponseStatus.Code)
 			require.Equal(t, meta.StatusFailure, last.ResponseStatus.Status)
 			require.Contains(t, last.ResponseStatus.Message, c.message)
+			require.Empty(t, last.ResponseStatus.TypeMeta, "kube-apiserver writes none")
 			if c.code == 403 {
 				require.Equal(t, "forbid", last.Annotations["authorization.k8s.io/decision"])
 			}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/certfile"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 )
@@ -49,12 +50,14 @@ type runOptionFunc func(*runConfig) error
 func (f runOptionFunc) applyRun(c *runConfig) error { return f(c) }
 
 type runConfig struct {
-	address   string
-	listener  net.Listener
-	tls       *tls.Config
-	files     []certfile.Names // serving certificates, the default first
-	clientCAs func() *x509.CertPool
-	listening func(net.Addr)
+	address  string
+	listener net.Listener
+	tls      *tls.Config
+	files    []certfile.Names // serving certificates, the default first
+
+	certificates func() error // why files cannot be used as they are now; nil without files
+	clientCAs    func() *x509.CertPool
+	listening    func(net.Addr)
 
 	freeWhenIdle bool
 }
@@ -209,6 +212,9 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	if err := cfg.certify(s.cfg.log); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
+	if err := s.checkCertificates(cfg.certificates); err != nil {
+		return fmt.Errorf("kindwright: %w", err)
+	}
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // the engine outlives the requests in flight
 	started := make(chan error, 1)
 	var starts sync.WaitGroup
@@ -311,7 +317,7 @@ func (c *runConfig) certify(log logr.Logger) error {
 		if err != nil {
 			return fmt.Errorf("TLS.CertFile, TLS.KeyFile or TLS.SNI: %w", err)
 		}
-		c.tls.GetCertificate = files.Certificate
+		c.tls.GetCertificate, c.certificates = files.Certificate, files.Healthy
 	case len(c.tls.Certificates) == 0 && c.tls.GetCertificate == nil && c.tls.GetConfigForClient == nil:
 		host, _, err := net.SplitHostPort(c.address)
 		if err != nil {
@@ -324,6 +330,15 @@ func (c *runConfig) certify(log logr.Logger) error {
 		c.tls.Certificates = []tls.Certificate{pair}
 	}
 	return nil
+}
+
+// checkCertificates adds a check to /healthz alone: the last good certificate is in use, so nothing
+// is gained by a restart, or without this server.
+func (s *Server) checkCertificates(healthy func() error) error {
+	if healthy == nil {
+		return nil
+	}
+	return s.health.Add(health.Health, health.Check{Name: "serving-certificate", Check: func(context.Context) error { return healthy() }})
 }
 
 func (s *Server) httpServer(cfg *runConfig) *http.Server {

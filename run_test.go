@@ -177,6 +177,18 @@ func TestRunOnAListenerWithACertificateFromFiles(t *testing.T) {
 	res, err := r.get(t, "/readyz")
 	require.NoError(t, err, "the certificate is the one of the files")
 	require.NoError(t, res.Body.Close())
+
+	require.NoError(t, os.Remove(dir+"/crt"))
+	code := func(path string) int {
+		res, err := r.get(t, path)
+		require.NoError(t, err, "the last good one is in use")
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	require.Eventually(t, func() bool { return code("/healthz/serving-certificate") == 500 }, 10*time.Second, 50*time.Millisecond)
+	require.Equal(t, []int{200, 200}, []int{code("/livez"), code("/readyz")})
+	require.NoError(t, os.WriteFile(dir+"/crt", pair.Cert, 0o600))
+	require.Eventually(t, func() bool { return code("/healthz/serving-certificate") == 200 }, 10*time.Second, 50*time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.done)
 }

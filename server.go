@@ -191,7 +191,7 @@ func (s *Server) build() error {
 // env returns what definitions may know about the server.
 func (s *Server) env(domain string) registry.Env {
 	return registry.Env{
-		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
+		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Audiences: s.cfg.access.Audiences, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
 		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices(), Compiled: s.cfg.compiled},
 	}
 }

@@ -191,6 +191,12 @@ type Access struct {
 	// Source: AUTHN-01.
 	NoAnonymous bool
 
+	// Audiences are the names of this server as one that tokens are meant for. A TokenReview that asks
+	// about one of them is about this server. Tokens that have no audience, such as those of a file,
+	// are meant for it.
+	// Source: AUTHN-07, REVIEW-06.
+	Audiences []string
+
 	// EachCredential refuses a request that has a client certificate and a token unless each of
 	// them alone is good and both name the same user; see authn.Each. By default the first good one
 	// decides, as in Kubernetes.

@@ -30,7 +30,7 @@ type TokenReviewSpec struct {
 type TokenReviewStatus struct {
 	Authenticated bool     `json:"authenticated,omitempty" protobuf:"varint,1,opt,name=authenticated" doc:"Whether the token is that of a user."`
 	User          UserInfo `json:"user,omitempty" protobuf:"bytes,2,opt,name=user" doc:"The user whose token it is."`
-	Audiences     []string `json:"audiences,omitempty" protobuf:"bytes,4,rep,name=audiences" list:"atomic" doc:"Those of the audiences asked for that the token is meant for."`
+	Audiences     []string `json:"audiences,omitempty" protobuf:"bytes,4,rep,name=audiences" list:"atomic" doc:"Those of the audiences asked for that the token is meant for. If none were asked for, those of the server."`
 	Error         string   `json:"error,omitempty" protobuf:"bytes,3,opt,name=error" doc:"Why the token was not accepted, as far as strangers are told."`
 }
 
@@ -39,9 +39,10 @@ type TokenReviewStatus struct {
 // of ctx, which may hold the reviewer's identity. As with a 401, the result does not say why a
 // token was rejected.
 //
-// If spec names audiences, the authenticator must confirm one of them in [User].Audiences. The
-// token is rejected if the authenticator does not support audiences.
-func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) TokenReviewStatus {
+// If spec names audiences, the authenticator must confirm one of them in [User].Audiences. A token of
+// which the authenticator knows no audiences is meant for the server: for its own audiences, if it has
+// any.
+func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec, own ...string) TokenReviewStatus {
 	if why := CheckToken(spec.Token); why != "" {
 		return TokenReviewStatus{Error: "the token " + why}
 	}
@@ -54,14 +55,25 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec) Tok
 	if err != nil || u.IsAnonymous() {
 		return TokenReviewStatus{Error: "the token was not accepted"}
 	}
-	if len(spec.Audiences) == 0 {
-		return TokenReviewStatus{Authenticated: true, User: u.Info()}
+	known := u.Audiences
+	if len(known) == 0 {
+		known = own
 	}
-	meant := slices.DeleteFunc(slices.Clone(spec.Audiences), func(asked string) bool { return !slices.Contains(u.Audiences, asked) })
-	if len(meant) == 0 {
+	meant := among(spec.Audiences, known)
+	if len(spec.Audiences) == 0 {
+		if meant = among(own, known); len(meant) == 0 {
+			meant = slices.Clone(own) // which the authenticator knows by other names
+		}
+	}
+	if len(meant) == 0 && len(spec.Audiences) > 0 {
 		return TokenReviewStatus{Error: "the token is not known to be meant for the audiences asked for"}
 	}
 	return TokenReviewStatus{Authenticated: true, User: u.Info(), Audiences: meant}
+}
+
+// among returns those of a list that are in the other one.
+func among(list, of []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !slices.Contains(of, name) })
 }
 
 // valueless is a context that keeps only the deadline of another.

@@ -76,6 +76,22 @@ func TestREVIEW_06_AudiencesAreVouchedFor(t *testing.T) {
 		})
 	}
 	require.Equal(t, []string{"b"}, review(t, meantFor("b", "c"), "good", "a", "b").Audiences)
+	own := func(a authn.Authenticator, asked []string, own ...string) authn.TokenReviewStatus {
+		return authn.ReviewToken(t.Context(), a, authn.TokenReviewSpec{Token: "good", Audiences: asked}, own...)
+	}
+	asked := []string{"a", "b"}
+	require.Equal(t, []string{"b"}, own(meantFor(), asked, "b", "c").Audiences, "a token without audiences is for the server")
+	require.False(t, own(meantFor(), asked, "c").Authenticated)
+	require.False(t, own(meantFor("c"), asked, "b", "c").Authenticated, "one with others is not")
+	require.Equal(t, []string{"c"}, own(accept("ann"), nil, "c").Audiences, "and who asks for none is told those of the server")
+	of := func(audiences ...string) authn.Authenticator {
+		return authn.Func(func(*http.Request) (authn.User, bool, error) {
+			return authn.User{Name: "ann", Audiences: audiences}, true, nil
+		})
+	}
+	require.Equal(t, []string{"b"}, own(of("b", "x"), nil, "b", "c").Audiences)
+	require.Equal(t, []string{"c"}, own(of("x"), nil, "c").Audiences)
+	require.Empty(t, own(of("x"), nil).Audiences)
 	for _, s := range []authn.TokenReviewStatus{review(t, meantFor(), "good", "a", "b"), review(t, meantFor("A", "ab"), "good", "a", "b")} {
 		require.False(t, s.Authenticated)
 		require.Empty(t, s.User)

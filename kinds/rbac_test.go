@@ -165,6 +165,15 @@ func TestRBAC_07_Validation(t *testing.T) {
 	} {
 		h.refused("POST", c.path, c.body, c.field)
 	}
+	// Whoever may not grant the role is told the same: nothing is looked up of what cannot be bound.
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"binder"},"rules":[{"verbs":["create"],"apiGroups":["*"],"resources":["rolebindings","clusterrolebindings"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("binder", "ClusterRole", "binder", "kim"))
+	for _, kind := range []string{"Role", "Robot", "clusterrole"} {
+		no := h.must(422, "POST", clusterBindingsPath, userBinding("x", kind, "none", "ann"), as("kim")...)
+		require.Contains(t, no["message"], "roleRef.kind: Unsupported value")
+	}
+	h.must(422, "POST", bindingsPath, userBinding("x", "Robot", "none", "ann"), as("kim")...)
+	h.must(404, "POST", bindingsPath, userBinding("x", "Role", "none", "ann"), as("kim")...)
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"empty"},"rules":null}`)
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"system:odd:name"}}`)
 }

@@ -87,8 +87,12 @@ func (g guardian) binding(ctx context.Context, t, old registry.Tree) (registry.T
 		Resource:  meta.GroupVersionResource{Group: g.group, Version: "*", Resource: "clusterroles"},
 		Namespace: obj.Metadata.Namespace, Name: obj.RoleRef.Name,
 	}
-	if obj.RoleRef.Kind == rbac.KindRole {
+	switch {
+	case obj.RoleRef.Kind == rbac.KindClusterRole:
+	case obj.RoleRef.Kind == rbac.KindRole && bound.Namespace != "":
 		bound.Resource.Resource = "roles"
+	default:
+		return t, nil // it grants nothing, and validation refuses it
 	}
 	if meta.CheckPathSegment(bound.Name) != "" || bound.Name == "" {
 		return t, nil // which validation refuses

@@ -88,7 +88,7 @@ func reviewToken(ctx context.Context, env registry.Env, doc *authn.TokenReview) 
 	if doc.Spec.Token == "" {
 		return status.BadRequest("token is required for TokenReview in authentication")
 	}
-	doc.Status = authn.ReviewToken(ctx, env.Authenticator, doc.Spec)
+	doc.Status = authn.ReviewToken(ctx, env.Authenticator, doc.Spec, env.Audiences...)
 	return nil
 }
 

@@ -101,6 +101,19 @@ func TestREVIEW_06_Audiences(t *testing.T) {
 	require.Nil(t, at(out, "status", "audiences"))
 }
 
+// AUTHN-07: a token that has no audience is one for the server, so a service that asks about a name of the
+// server hears who it is.
+func TestREVIEW_06_TheAudiencesOfTheServer(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authenticate(byToken), kindwright.Access{Audiences: []string{"https://api.example.dev", "api"}})
+	for audiences, want := range map[string]any{
+		`[]`: []any{"https://api.example.dev", "api"}, `["other","api"]`: []any{"api"}, `["other"]`: nil, `["API"]`: nil,
+	} {
+		out := h.must(201, "POST", tokenReviews, `{"spec":{"token":"alice-secret","audiences":`+audiences+`}}`)
+		require.Equal(t, want, at(out, "status", "audiences"), audiences)
+		require.Equal(t, want != nil, at(out, "status", "authenticated") == true, audiences)
+	}
+}
+
 // hostUser is a context key by which an embedding host identifies the caller.
 type hostUser struct{}
 

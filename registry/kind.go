@@ -352,6 +352,7 @@ type Env struct {
 	// What the server's requests are checked with, for kinds that answer questions about it.
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
+	Audiences     []string // of the server, for which tokens are meant that have none
 
 	// Overlay says what the tags of Go types do not, where the types cannot be edited, as those of
 	// k8s.io/api: how lists merge, defaults, what is required.

@@ -157,6 +157,8 @@ type small struct {
 	cuts bool // it can truncate
 }
 
+func (*small) Stat() (os.FileInfo, error) { return nil, errors.ErrUnsupported } // a pipe has no size
+
 func (s *small) Write(p []byte) (int, error) {
 	n := min(len(p), s.room)
 	s.room -= n

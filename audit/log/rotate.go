@@ -21,6 +21,7 @@ const mode = 0o600
 // file is what is needed of an *os.File.
 type file interface {
 	io.Writer
+	Stat() (os.FileInfo, error)
 	Truncate(size int64) error
 	Close() error
 }
@@ -37,7 +38,9 @@ type rotating struct {
 	failed  func(error) // hears why the file was not replaced; may be nil
 
 	current file
+	is      os.FileInfo // which file that is; nil for a pipe or a device
 	size    int64
+	looked  time.Time // when its name was looked at
 	torn    bool      // the file ends within a line
 	not     time.Time // before this time it is not replaced: the last attempt failed
 
@@ -83,8 +86,48 @@ func (r *rotating) reopen() (err error) {
 	if err != nil {
 		return err
 	}
+	r.is = nil
+	if info, err := r.current.Stat(); err == nil && info.Mode().IsRegular() {
+		r.is = info
+	}
 	r.torn = r.size > 0 && !endsWithBreak(r.path, r.size)
 	return nil
+}
+
+// lookEvery is how often the name of the file is looked at. Whether it has any costs less, and is asked
+// before each write.
+const lookEvery = 100 * time.Millisecond
+
+// look leaves a file that has lost its name. Programs that rotate logs rename them, and people remove
+// them: what is written to such a file later is where nobody looks, or nowhere. A file that cannot be
+// looked at is written on.
+func (r *rotating) look() {
+	if r.current == nil || r.is == nil {
+		return
+	}
+	info, err := r.current.Stat()
+	if err != nil {
+		return
+	}
+	if info.Size() != r.size { // somebody has copied and emptied it
+		r.size = info.Size()
+		r.torn = r.size > 0 && !endsWithBreak(r.path, r.size)
+	}
+	if files.Nameless(info) || r.moved() {
+		_ = r.current.Close() // all that was written is there
+		r.current = nil
+	}
+}
+
+// moved reports whether the path leads to another file, or to none.
+func (r *rotating) moved() bool {
+	now := r.now()
+	if now.Sub(r.looked).Abs() < lookEvery {
+		return false
+	}
+	r.looked = now
+	info, err := os.Stat(r.path)
+	return errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(info, r.is)
 }
 
 // endsWithBreak reports whether the last byte of a file ends a line. The process may have been
@@ -107,6 +150,7 @@ const rotatePause = time.Minute
 // the next lines: each line is a whole record, or can be told from one. A file that cannot be replaced,
 // as its directory takes no new names, grows on: records are worth more than a size.
 func (r *rotating) append(lines []byte) error {
+	r.look()
 	if r.most > 0 && r.size > 0 && r.size+int64(len(lines)) > r.most && !r.now().Before(r.not) {
 		if err := r.rotate(); err != nil {
 			if r.not = r.now().Add(rotatePause); r.failed != nil {

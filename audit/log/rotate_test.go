@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/audit"
 )
 
 // D5: a directory that takes no new names costs no record, and holds up nobody. Here the names of
@@ -56,4 +58,63 @@ func TestAUD_19_AFileThatCannotBeMadeLeavesTheOldOne(t *testing.T) {
 	text, err = os.ReadFile(all[0])
 	require.NoError(t, err)
 	require.Equal(t, "before\nwithin\n", string(text))
+}
+
+// D4, D5: a file without its name takes no record. Before, strict mode went on without a word.
+func TestSEC_D4_D5_AFileThatOthersTakeAwayIsMadeAnew(t *testing.T) {
+	dir := t.TempDir()
+	path, moved := filepath.Join(dir, "logs", "audit.log"), filepath.Join(dir, "moved")
+	l, err := Open(path, Options{Mode: audit.ModeBlockingStrict})
+	require.NoError(t, err)
+	now, file := time.Now(), l.file.to.(*rotating) //nolint:forcetypeassert // it is not the standard output
+	file.now = func() time.Time { return now }
+	write := func(id string) error { return l.Write(t.Context(), record(id, 1)) }
+
+	require.NoError(t, write("before"))
+	require.NoError(t, os.Rename(path, moved))
+	require.NoError(t, write("at once"))
+	now = now.Add(lookEvery)
+	require.NoError(t, write("renamed"))
+	require.Equal(t, []string{"before", "at once"}, linesOf(t, read(t, moved)))
+	require.Equal(t, []string{"renamed"}, linesOf(t, read(t, path)))
+
+	require.NoError(t, os.Remove(path))
+	require.NoError(t, write("removed"))
+	require.Equal(t, []string{"removed"}, linesOf(t, read(t, path)))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+
+	require.NoError(t, os.Rename(moved, path), "another file has the name")
+	now = now.Add(lookEvery)
+	require.NoError(t, write("replaced"))
+	require.Equal(t, []string{"before", "at once", "replaced"}, linesOf(t, read(t, path)))
+
+	require.NoError(t, os.RemoveAll(filepath.Dir(path)))
+	require.Error(t, write("nowhere"), "strict mode says that there is no place for it")
+	require.Error(t, write("nowhere"))
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o700))
+	require.NoError(t, write("again"))
+	require.Equal(t, []string{"again"}, linesOf(t, read(t, path)))
+	_, lost := l.Losses()
+	require.Equal(t, uint64(2), lost)
+	require.NoError(t, l.Close())
+}
+
+// Another program copies the file and empties it. Its size is what it is: nothing is rotated too early,
+// and cutting off half a line does not fill the file with zeros.
+func TestSEC_D4_D5_AFileThatOthersEmptyGoesOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	r := &rotating{path: path, most: 20, now: time.Now, open: openFile}
+	require.NoError(t, r.reopen())
+	require.NoError(t, r.append([]byte("fifteen bytes.\n")))
+	require.NoError(t, os.Truncate(path, 0))
+	require.NoError(t, r.append([]byte("fifteen bytes.\n")))
+	require.NoError(t, os.Truncate(path, 4))
+	require.NoError(t, r.append([]byte("ten bytes\n")))
+	require.NoError(t, r.close())
+	require.Equal(t, "fift\nten bytes\n", string(read(t, path)))
+	all, err := filepath.Glob(filepath.Dir(path) + "/*")
+	require.NoError(t, err)
+	require.Len(t, all, 1)
 }

@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"runtime"
 	"sync"
 )
 
@@ -12,8 +13,8 @@ type sink interface {
 	close() error
 }
 
-// writer shares writes. While one goroutine writes, the others collect their lines; one of them
-// writes all of these next.
+// writer shares writes. While one goroutine writes, the others collect their lines. The first of them
+// writes all of these next, and the others wait for it.
 type writer struct {
 	turn  sync.Mutex // held by the goroutine that writes; taken before mu
 	to    sink       // guarded by turn
@@ -22,16 +23,19 @@ type writer struct {
 	mu      sync.Mutex
 	waiting *group // the lines that wait for the next write
 	closed  bool
+	under   sync.WaitGroup // groups that have lines and are not written
 }
 
 // group is what is written at once.
 type group struct {
 	lines []byte
-	done  bool // guarded by turn
-	err   error
+	done  chan struct{} // closed when the lines are written
+	err   error         // of that, when done is closed
 }
 
-func newWriter(to sink) *writer { return &writer{to: to, waiting: &group{}} }
+func newGroup(room []byte) *group { return &group{lines: room, done: make(chan struct{})} }
+
+func newWriter(to sink) *writer { return &writer{to: to, waiting: newGroup(nil)} }
 
 var errClosed = errors.New("the audit log is closed")
 
@@ -46,23 +50,29 @@ func (w *writer) write(line []byte) error {
 		return errClosed
 	}
 	g := w.waiting
+	isFirst := len(g.lines) == 0
+	if isFirst {
+		w.under.Add(1)
+	}
 	g.lines = append(append(g.lines, line...), '\n')
 	w.mu.Unlock()
-
-	w.turn.Lock()
-	defer w.turn.Unlock()
-	if g.done {
+	if !isFirst {
+		<-g.done
 		return g.err
 	}
+	defer w.under.Done()
+	runtime.Gosched() // lets others join who are about to write; a write costs more than a line
+	w.turn.Lock()
+	defer w.turn.Unlock()
 	w.mu.Lock()
-	w.waiting = &group{lines: w.spare[:0]}
+	w.waiting = newGroup(w.spare[:0])
 	w.mu.Unlock()
 	g.err = w.to.append(g.lines)
-	g.done, w.spare = true, g.lines
-	if cap(g.lines) > maxSpare {
+	if w.spare = g.lines; cap(g.lines) > maxSpare {
 		w.spare = nil
 	}
 	g.lines = nil
+	close(g.done)
 	return g.err
 }
 
@@ -72,6 +82,7 @@ func (w *writer) close() error {
 	was := w.closed
 	w.closed = true
 	w.mu.Unlock()
+	w.under.Wait()
 	w.turn.Lock()
 	defer w.turn.Unlock()
 	if was {

@@ -266,6 +266,7 @@ func TestAUTHN_21_WhatCannotBeReadChangesNothing(t *testing.T) {
 			"a key":                     with(good(), "client-ca-file", "-----BEGIN EC PRIVATE KEY-----\nAAAA\n-----END EC PRIVATE KEY-----\n"),
 			"names that are no list":    with(good(), "requestheader-allowed-names", `{"front":true}`),
 			"names that are no JSON":    with(good(), "requestheader-allowed-names", `front`),
+			"names that are null":       with(good(), "requestheader-allowed-names", `null`),
 			"no names":                  without(good(), "requestheader-allowed-names"),
 			"no user field":             without(good(), "requestheader-username-headers"),
 			"a field of its own use":    with(good(), "requestheader-username-headers", `["Authorization"]`),

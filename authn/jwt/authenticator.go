@@ -298,7 +298,7 @@ func (p *provider) verify(ctx context.Context, token string, keys *keySet, algor
 			return nil, err
 		}
 	}
-	tree, err := json.DecodeTree(payload, json.TreeOptions{MaxDepth: maxClaimsDepth, Memory: maxClaims})
+	tree, err := json.DecodeTree(payload, json.TreeOptions{MaxDepth: maxClaimsDepth, Memory: maxClaims, Floats: true})
 	if err != nil {
 		return nil, errors.New("the claims cannot be read")
 	}
@@ -377,7 +377,7 @@ func moment(claims map[string]any, name string) (at time.Time, given bool, err e
 	}
 	var seconds float64
 	switch v := v.(type) {
-	case int64:
+	case int64: // beyond what a time can be
 		seconds = float64(v)
 	case float64:
 		seconds = v

@@ -297,6 +297,33 @@ func TestAUTHNCFG_33_36_37_38_40_Mappings(t *testing.T) {
 	rejected(t, a, i.Token(map[string]any{"name": "a", "realm": 1, "roles": []string{}}), "claimMappings.username.expression")
 }
 
+// Expressions see the numbers that Kubernetes' expressions see, or the same configuration would give other
+// names. Whole numbers that doubles do not tell apart are the exception.
+func TestAUTHNCFG_33_NumbersOfClaimsAreDoubles(t *testing.T) {
+	i, key := issuer.New(t), issuer.RSA(t, "k")
+	i.Publish(key)
+	a := open(t, jwt.Options{}, provider(i, func(p *jwt.Provider) {
+		p.ClaimMappings.Username = jwt.PrefixedClaimOrExpression{Expression: "string(claims.n)"}
+	}))
+	named := func(n string) string {
+		text := fmt.Sprintf(`{"iss":%q,"aud":"kindwright","exp":%d,"other":12345678901234567890123,"n":%s}`, i.URL, time.Now().Add(time.Hour).Unix(), n)
+		return accepted(t, a, key.Sign(map[string]any{"alg": "RS256"}, []byte(text))).Name
+	}
+	for n, want := range map[string]string{
+		"5": "5", "5.0": "5", "-3": "-3", "1234567": "1.234567e+06", "9007199254740992": "9.007199254740992e+15",
+		"9007199254740993": "9007199254740993", "9007199254740994": "9007199254740994", "-9007199254740993": "-9007199254740993",
+		"12345678901234567890": "12345678901234567890", "12345678901234567891": "12345678901234567891",
+	} {
+		require.Equal(t, want, named(n), n)
+	}
+
+	sums := open(t, jwt.Options{}, provider(i, func(p *jwt.Provider) {
+		p.ClaimValidationRules = []jwt.ClaimValidationRule{{Expression: "claims.n + 1.0 == 6.0"}}
+	}))
+	accepted(t, sums, i.Token(map[string]any{"n": 5}))
+	rejected(t, sums, i.Token(map[string]any{"n": 6}), "failed")
+}
+
 func TestAUTHNCFG_48_Algorithms(t *testing.T) {
 	i := issuer.New(t)
 	i.Publish(issuer.ECDSA(t, "e"), issuer.RSA(t, "r"))

@@ -67,6 +67,9 @@ func ReadPublished(data map[string]string) (Published, error) {
 		if err := json.Unmarshal([]byte(text), into); err != nil {
 			return Published{}, fmt.Errorf("%s: must be a list of texts in JSON: %w", entry, err)
 		}
+		if *into == nil { // null is no list; of names, it would stand for all
+			return Published{}, fmt.Errorf("%s: must be a list of texts in JSON, and is null", entry)
+		}
 	}
 	if _, given := data[namesEntry]; !given {
 		return Published{}, fmt.Errorf("%s: is missing although there is %s; an empty list stands for all names", namesEntry, proxyCAEntry)

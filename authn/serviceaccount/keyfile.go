@@ -121,6 +121,10 @@ func (k *KeyFiles) Keys() *KeySet {
 	return k.now.Load().keys
 }
 
+// Healthy looks at the files, and returns why they cannot be used as they are now, or nil. What was
+// read before counts then.
+func (k *KeyFiles) Healthy() error { return k.follower.Healthy() }
+
 // Signer returns what signs tokens with the signing key that the file has at that time. It is nil if
 // there is no such file.
 func (k *KeyFiles) Signer() Signer {

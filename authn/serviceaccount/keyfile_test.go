@@ -142,12 +142,14 @@ func TestSAT_05_KeyFilesAreReadAgain(t *testing.T) {
 		w.accepts(t, w.token(t, serviceaccount.TokenRequest{}))
 		require.NotEmpty(t, failed)
 		require.ErrorContains(t, failed[0], private)
+		require.ErrorContains(t, files.Healthy(), private, "and whoever asks for it is told")
 
 		write(private, newPrivate)
 		write(before, newPublic)
 		time.Sleep(2 * time.Second)
 		w.accepts(t, renewed)
 		w.rejects(t, old, "not known")
+		require.NoError(t, files.Healthy())
 	})
 }
 

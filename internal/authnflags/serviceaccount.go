@@ -17,6 +17,7 @@ import (
 
 	"github.com/kindwright/kindwright/authn/serviceaccount"
 	"github.com/kindwright/kindwright/authn/serviceaccount/external"
+	"github.com/kindwright/kindwright/health"
 )
 
 // ServiceAccounts are the values of the flags of service accounts.
@@ -26,6 +27,7 @@ type ServiceAccounts struct {
 	signingKey        string
 	endpoint          string
 	signer            *external.Signer
+	keys              *serviceaccount.KeyFiles // nil until they are opened, and without any
 	keysURL           string
 	lookup, extend    bool
 	longest           time.Duration
@@ -126,10 +128,19 @@ func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) 
 	if err != nil {
 		return nil, fmt.Errorf("--service-account-signing-key-file, --service-account-key-file: %w", err)
 	}
+	f.keys = keys
 	return serviceaccount.New(serviceaccount.Options{
 		Issuers: f.issuers, Audiences: f.audiences.list, Keys: keys, Signer: keys.Signer(),
 		MaxLifetime: f.longest, Extend: f.extend, Legacy: true, TrustLegacy: !f.lookup,
 	})
+}
+
+// Checks returns the check of the key files that [ServiceAccounts.Open] has opened, if there are any.
+func (f *ServiceAccounts) Checks() []health.Check {
+	if f.keys == nil {
+		return nil
+	}
+	return []health.Check{{Name: "service-account-key-file", Check: func(context.Context) error { return f.keys.Healthy() }}}
 }
 
 // signerPatience is how long a signer may take to listen: the two programs may start at once.

@@ -1,9 +1,12 @@
 package authnflags_test
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -91,4 +94,28 @@ func TestSAT_06_WhichDocumentsAreServed(t *testing.T) {
 	}
 	got, _ := ask(&authnflags.ServiceAccounts{}, nil)
 	require.Equal(t, 418, got)
+}
+
+// A key file that cannot be read any more is named in /healthz, like the other files that are followed.
+func TestSAT_05_ABadKeyFileIsNamed(t *testing.T) {
+	der, err := x509.MarshalPKIXPublicKey(issuer.ECDSA(t, "").Signer.Public())
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "keys")
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
+	var f authnflags.ServiceAccounts
+	set := flag.NewFlagSet("", flag.ContinueOnError)
+	f.Add(set)
+	require.Empty(t, f.Checks())
+	require.NoError(t, set.Parse([]string{"--service-account-issuer=a", "--service-account-key-file=" + path}))
+	synctest.Test(t, func(t *testing.T) {
+		_, err := f.Open(logr.Discard())
+		require.NoError(t, err)
+		checks := f.Checks()
+		require.Len(t, checks, 1)
+		require.Equal(t, "service-account-key-file", checks[0].Name)
+		require.NoError(t, checks[0].Check(t.Context()))
+		require.NoError(t, os.Remove(path))
+		time.Sleep(2 * time.Second)
+		require.ErrorContains(t, checks[0].Check(t.Context()), path)
+	})
 }

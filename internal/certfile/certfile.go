@@ -61,6 +61,16 @@ func (f *Files) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return f.pairs[0].cert.Load(), nil
 }
 
+// Healthy looks at the files, and returns why some cannot be used as they are now, or nil. The last
+// good certificates are in use then.
+func (f *Files) Healthy() error {
+	var problems []error
+	for _, p := range f.pairs {
+		problems = append(problems, p.follow.Healthy())
+	}
+	return errors.Join(problems...)
+}
+
 // serves reports whether the certificate is for a server name.
 func (p *pair) serves(name string) bool {
 	if len(p.names.Hosts) == 0 {

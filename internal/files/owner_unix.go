@@ -33,3 +33,10 @@ func inGroupOf(info fs.FileInfo) bool {
 	groups, err := os.Getgroups()
 	return int(s.Gid) == os.Getegid() || err == nil && slices.Contains(groups, int(s.Gid))
 }
+
+// Nameless reports whether a file that is still open has lost its last name: what is written to it is
+// gone when it is closed. On systems other than Unix it always reports false.
+func Nameless(info fs.FileInfo) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && s.Nlink == 0
+}

@@ -39,6 +39,10 @@ type TreeOptions struct {
 	// Shared lets texts of the tree share the memory of data, which must never change then. A text that
 	// is kept for long keeps all of data.
 	Shared bool
+	// Floats makes numbers float64, as other readers of JSON do, with one difference: integers beyond
+	// 2^53, of which a float64 holds every second at most, become int64, or uint64 if they do not fit.
+	// Larger ones become the nearest float64.
+	Floats bool
 	// Kept holds values of members named fieldsV1 between documents. Nil decodes each anew.
 	Kept *Kept
 }
@@ -73,7 +77,7 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 		d.maxDepth = DefaultMaxDepth
 	}
 	d.duplicates, d.reported = o.Duplicates, 0
-	d.shared, d.kept = o.Shared, o.Kept
+	d.shared, d.floats, d.kept = o.Shared, o.Floats, o.Kept
 	d.ahead = 2 * len(data)
 	d.left, d.quota = math.MaxInt, 0
 	if o.Memory > 0 {
@@ -116,6 +120,7 @@ type decoder struct {
 	values     []any  // a stack; each open array appends its items
 	scratch    []byte
 	shared     bool
+	floats     bool
 	kept       *Kept
 	names      [256]string // an intern table of recent member names, indexed by hash
 	texts      [256]any    // the same for short texts, ready to be put into a tree
@@ -490,6 +495,12 @@ func (d *decoder) number() (any, *SyntaxError) {
 	if err != nil {
 		return nil, err
 	}
+	if integer && d.floats {
+		if v, ok := exactFloat(raw); ok {
+			return v, nil
+		}
+		integer = false
+	}
 	if integer {
 		if i, ok := parseInteger(raw); ok {
 			return i, nil
@@ -515,6 +526,21 @@ func (d *decoder) number() (any, *SyntaxError) {
 	}
 	return f, nil
 }
+
+// exactFloat reads an integer as TreeOptions.Floats says. It returns false if it has no exact value.
+func exactFloat(raw []byte) (any, bool) {
+	if i, ok := parseInteger(raw); ok {
+		if i > maxExact || i < -maxExact {
+			return i, true
+		}
+		return float64(i), true
+	}
+	u, err := strconv.ParseUint(string(raw), 10, 64)
+	return u, err == nil
+}
+
+// maxExact is up to where a float64 tells each integer from the next.
+const maxExact = 1 << 53
 
 // writtenFloat handles integers outside int64. It accepts those that are the text of a float64 in
 // Go and JavaScript, such as 10000000000000000000 for 1e19, because clients must be able to send

@@ -364,3 +364,18 @@ func TestLargeObjectsAreMadeAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(7<<20), "a map that grows takes twice as much")
 }
+
+func TestNumbersAsFloats(t *testing.T) {
+	for text, want := range map[string]any{
+		"0": 0.0, "-0": 0.0, "5": 5.0, "-5": -5.0, "1.5": 1.5, "1e3": 1000.0,
+		"9007199254740992": float64(1 << 53), "9007199254740993": int64(1<<53 + 1), "-9007199254740993": -int64(1<<53 + 1),
+		"9223372036854775807": int64(math.MaxInt64), "9223372036854775808": uint64(1 << 63), "18446744073709551615": uint64(math.MaxUint64),
+		"18446744073709551616": 18446744073709551616.0, "-9223372036854775809": -9223372036854775809.0,
+	} {
+		tree, err := json.DecodeTree([]byte(`[`+text+`]`), json.TreeOptions{Floats: true})
+		require.NoError(t, err, text)
+		require.Equal(t, []any{want}, tree, text)
+	}
+	_, err := json.DecodeTree([]byte("1e999"), json.TreeOptions{Floats: true})
+	require.ErrorContains(t, err, "range")
+}

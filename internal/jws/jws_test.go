@@ -136,6 +136,25 @@ func TestJ3_ATokenDoesNotBringItsKey(t *testing.T) {
 	}
 }
 
+// RFC 7515, section 4.1.11, and RFC 7797: a header can change how the rest is to be read.
+func TestJ3_WhatTheHeaderDemandsIsNotIgnored(t *testing.T) {
+	key := issuer.RSA(t, "r")
+	set := keys(t, key)
+	sign := func(header map[string]any) string {
+		header["alg"] = "RS256"
+		return key.Sign(header, map[string]any{})
+	}
+	for name, header := range map[string]map[string]any{
+		"crit": {"crit": []string{"exp"}}, "empty": {"crit": []string{}}, "both": {"crit": []string{"b64"}, "b64": false},
+		"b64": {"b64": false}, // without the crit that it must have
+	} {
+		_, err := jws.Verify(sign(header), set, both)
+		require.ErrorIs(t, err, jws.ErrMalformed, name)
+	}
+	_, err := jws.Verify(sign(map[string]any{"b64": true}), set, both)
+	require.NoError(t, err)
+}
+
 // RFC 8725, section 3.11: other documents of the issuer are signed with the same key.
 func TestJ1_OtherSignedDocumentsAreNoTokens(t *testing.T) {
 	key := issuer.RSA(t, "r")

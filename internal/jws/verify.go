@@ -128,6 +128,7 @@ type header struct {
 	KeyID     string   `json:"kid"`
 	Type      string   `json:"typ"`
 	Critical  []string `json:"crit"`
+	Encoded   *bool    `json:"b64"` // false: the payload is as it stands (RFC 7797)
 }
 
 // isToken reports whether the type leaves it open that the document says who somebody is. Providers sign
@@ -148,7 +149,7 @@ func readHeader(token string) (h header, err error) {
 		return h, ErrMalformed // the encoding skips ends of lines
 	}
 	text, err := encoding.DecodeString(encoded)
-	if err != nil || json.Valid(text) != nil || json.Unmarshal(text, &h) != nil || h.Critical != nil {
+	if err != nil || json.Valid(text) != nil || json.Unmarshal(text, &h) != nil || h.Critical != nil || h.Encoded != nil && !*h.Encoded {
 		return h, ErrMalformed
 	}
 	return h, nil

@@ -151,6 +151,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		},
 		kindwright.Access{
 			NoAnonymous:          given.signed.NoAnonymous,
+			Audiences:            f.accounts.Audiences(),
 			CheckOwnerReferences: true, // or the right to update would be enough to have the collector delete
 		},
 		kindwright.CheckHealth(given.signed.Health()), kindwright.CheckHealth(health.Health, given.checks...),
@@ -256,6 +257,7 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	if c.accounts, err = f.accounts.Open(log); err != nil {
 		return c, err
 	}
+	c.checks = append(c.checks, f.accounts.Checks()...)
 	c.signed, err = f.authn.Open(authnflags.Options{
 		Options: jwt.Options{Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})

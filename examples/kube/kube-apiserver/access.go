@@ -99,6 +99,7 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 	}
 	if accounts != nil {
 		who = append(who, accounts)
+		checks = append(checks, o.accounts.Checks()...)
 	}
 	if o.bootstrap {
 		who = append(who, bootstrap.New())
@@ -115,6 +116,7 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 		kindwright.Authenticate(who...),
 		kindwright.Access{
 			NoAnonymous: signed.NoAnonymous,
+			Audiences:   o.accounts.Audiences(),
 			OpenPaths:   o.openPaths(),
 		},
 		kindwright.CheckHealth(signed.Health()),
