@@ -81,7 +81,7 @@ func TestValidate_FormatsOfBranches(t *testing.T) {
 		},
 	} {
 		got := texts(c.schema.Validate(tree(t, c.value)))
-		require.Equal(t, len(c.want), len(got), "%s: %v", name, got)
+		require.Len(t, got, len(c.want), name)
 		if len(c.want) > 0 {
 			require.Equal(t, c.want, got, name)
 		}
