@@ -2,7 +2,6 @@ package apply
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
@@ -106,7 +105,7 @@ func (a *application) run() (map[string]any, error) {
 		merged, sets, err = a.merge(config, true)
 	}
 	if err != nil {
-		return nil, status.Internal(fmt.Errorf("merge the applied configuration: %w", err))
+		return nil, a.unmergeable(err)
 	}
 	merged = a.updateLastApplied(merged)
 	changed := !json.Equal(merged, a.live)

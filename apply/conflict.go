@@ -73,7 +73,19 @@ func (e entry) describe() string {
 
 // invalidConfiguration returns the error for a configuration that cannot be merged because a list
 // item is duplicated or lacks its key.
-func invalidConfiguration(r Request, err error) error {
+func invalidConfiguration(r Request, err error) error { return misfit(r, err, "") }
+
+// unmergeable returns the error for a merge that failed. Where the stored object does not fit the schema of
+// today, the fields at fault are named: an update, or an apply of them, mends it.
+func (a *application) unmergeable(err error) error {
+	if _, wrong := a.version.merge.FromUnstructured(a.live); wrong != nil {
+		return misfit(a.request, wrong, "the stored object does not fit its schema: ")
+	}
+	return status.Internal(fmt.Errorf("merge the applied configuration: %w", err))
+}
+
+// misfit returns the error for an object that does not fit its schema.
+func misfit(r Request, err error, before string) error {
 	var problems typed.ValidationErrors
 	if !errors.As(err, &problems) {
 		problems = typed.ValidationErrors{{ErrorMessage: err.Error()}}
@@ -84,7 +96,7 @@ func invalidConfiguration(r Request, err error) error {
 		p.ErrorMessage, _, _ = strings.Cut(p.ErrorMessage, ", got ")
 		errs = append(errs, status.FieldError{
 			Type: meta.CauseFieldValueInvalid, Field: clip.Text(strings.TrimPrefix(p.Path, "."), maxPath),
-			Value: "…", Detail: clip.Text(p.ErrorMessage, maxPath),
+			Value: "…", Detail: before + clip.Text(p.ErrorMessage, maxPath),
 		})
 	}
 	gv, _ := meta.ParseGroupVersion(r.APIVersion)

@@ -1,6 +1,10 @@
 package openapi
 
-import "github.com/kindwright/kindwright/internal/json"
+import (
+	"slices"
+
+	"github.com/kindwright/kindwright/internal/json"
+)
 
 // earlier is the previous value in an update. known is false if the update has no previous value
 // for this place. Validation compares against it, so that an object that was stored under an older
@@ -53,9 +57,31 @@ func (s *Schema) unchanged(v any, old earlier) bool {
 				return false
 			}
 		}
-		return true
+		return s.distinct(v) == s.distinct(before) // else one of them is there twice, in place of another
 	}
 	return false
+}
+
+// distinct counts the identities of the items of a keyed list.
+func (s *Schema) distinct(array []any) int {
+	if len(array) <= fewItems {
+		n := 0
+		for i, item := range array {
+			if !slices.ContainsFunc(array[:i], func(other any) bool { return s.identical(item, other) }) {
+				n++
+			}
+		}
+		return n
+	}
+	seen := make(map[string]bool, len(array))
+	var text []byte
+	for _, item := range array {
+		var err error
+		if text, err = s.appendIdentity(text[:0], item); err == nil {
+			seen[string(text)] = true
+		}
+	}
+	return len(seen)
 }
 
 // earlierItems finds the previous values of the items of a keyed list. Items of other lists have no

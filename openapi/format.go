@@ -60,6 +60,12 @@ var formats = map[string]func(string) bool{
 	"k8s-long-name":  isLongName,
 }
 
+// isTextFormat reports whether a format is a known one of texts. Kubernetes ignores all others. Every text is
+// a password.
+func isTextFormat(name string) bool {
+	return name == "password" || name != "" && checkOfFormat(name) != nil
+}
+
 // checkOfFormat returns the check for a string format, or nil if the format is unknown. Dashes in
 // format names are ignored, so date-time and datetime are the same.
 func checkOfFormat(name string) func(string) bool {

@@ -243,3 +243,23 @@ func TestFromTree_C5_Bombs(t *testing.T) {
 		require.Contains(t, strings.Join(texts(errs), "; "), c.want, name)
 	}
 }
+
+// Programs write null for the time of a creation that has not been. In a default, that is no text of a wrong type,
+// wherever the embedded object is and whether or not its metadata is described.
+func TestFromTree_NullInTheMetadataOfDefaults(t *testing.T) {
+	const object = `{"apiVersion":"v1","kind":"Thing","metadata":{"creationTimestamp":null,"name":"a"}}`
+	for _, described := range []string{"", `,"properties":{"metadata":{"type":"object"}}`} {
+		embedded := `"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true` + described
+		for _, schema := range []string{
+			`{` + embedded + `,"default":` + object + `}`,
+			`{"type":"object","default":{"x":` + object + `},"properties":{"x":{` + embedded + `}}}`,
+			`{"type":"array","default":[` + object + `],"items":{` + embedded + `}}`,
+		} {
+			s, problems := openapi.FromTree(tree(t, `{"type":"object","properties":{"v":`+schema+`}}`))
+			require.Empty(t, problems, schema)
+			require.Empty(t, s.Validate(s.Default(tree(t, `{}`))), schema)
+		}
+		_, problems := openapi.FromTree(tree(t, `{"type":"object","properties":{"v":{`+embedded+`,"default":{"apiVersion":"v1","kind":"Thing","metadata":{"name":1}}}}}`))
+		require.NotEmpty(t, problems)
+	}
+}

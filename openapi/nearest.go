@@ -51,9 +51,9 @@ func (w *walk) nearest(branches []*Schema, v any) (best *Schema, most int) {
 func (w *walk) matches(s *Schema, v any) int {
 	const always = 4 // of branches, twice, of enums, and of the schema itself
 	n := 0
-	if typed := s.Type != "" || s.Format != ""; v != nil && typed {
+	if typed := s.Type != "" || isTextFormat(s.Format); v != nil && typed {
 		n++
-		if s.hasType(v) {
+		if s.hasType(v) && !s.isForTexts(v) {
 			n++
 		}
 	}
@@ -74,7 +74,7 @@ func (w *walk) matchesInside(s *Schema, v any) (n int) {
 	switch v := v.(type) {
 	case string:
 		n++
-		if s.Format != "" && checkOfFormat(s.Format) != nil {
+		if isTextFormat(s.Format) {
 			n++
 		}
 	case int64, float64:

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,4 +45,45 @@ func TestValidate_NestedBranchesAreExplainedOnce(t *testing.T) {
 		`v: Invalid value: "short": v in body must validate at least one schema (anyOf)`,
 		`v: Invalid value: "short": v in body should be at least 9 chars long`,
 	}, texts(errs))
+}
+
+// A branch with a format of texts does not hold for a number, and one with another format holds for all. A
+// format that nobody checks makes no branch the nearest.
+func TestValidate_FormatsOfBranches(t *testing.T) {
+	branches := func(of openapi.Schema, branches ...string) *openapi.Schema {
+		document := map[string]any{"oneOf": []any{}}
+		for _, b := range branches {
+			document["oneOf"] = append(document["oneOf"].([]any), tree(t, b))
+		}
+		maps.Copy(document, tree(t, `{"x-kubernetes-preserve-unknown-fields":true}`))
+		if of.Type != "" {
+			document = map[string]any{"type": string(of.Type), "oneOf": document["oneOf"]}
+		}
+		s, problems := openapi.FromTree(map[string]any{"type": "object", "properties": map[string]any{"v": document}})
+		require.Empty(t, problems)
+		return s
+	}
+	for name, c := range map[string]struct {
+		schema *openapi.Schema
+		value  string
+		want   []string
+	}{
+		"a number is no address":   {branches(openapi.Schema{}, `{"format":"email"}`, `{"maximum":5}`), `{"v":3}`, nil},
+		"nor is an object":         {branches(openapi.Schema{}, `{"format":"email"}`, `{"maxProperties":5}`), `{"v":{}}`, nil},
+		"a list may be one":        {branches(openapi.Schema{}, `{"format":"email"}`, `{"minItems":5}`), `{"v":[]}`, nil},
+		"int32 is for no text":     {branches(openapi.Schema{}, `{"format":"int32"}`, `{"maximum":1}`), `{"v":3}`, nil},
+		"every text is a password": {branches(openapi.Schema{}, `{"format":"password"}`, `{"maximum":5}`), `{"v":3}`, nil},
+		"an unknown format is no reason": {
+			branches(openapi.Schema{Type: openapi.String}, `{"maxLength":1}`, `{"format":"int32","enum":["b"]}`), `{"v":"abc"}`, []string{
+				`v: Invalid value: "abc": v in body must validate one and only one schema (oneOf)`,
+				`v: Too long: may not be more than 1 character`,
+			},
+		},
+	} {
+		got := texts(c.schema.Validate(tree(t, c.value)))
+		require.Len(t, got, len(c.want), name)
+		if len(c.want) > 0 {
+			require.Equal(t, c.want, got, name)
+		}
+	}
 }

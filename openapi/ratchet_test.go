@@ -159,3 +159,21 @@ func TestValidateUpdate_IsNeverStricter(t *testing.T) {
 		require.Empty(t, s.ValidateUpdate(now, json.Clone(now).(map[string]any)))
 	})
 }
+
+// Two items with the keys of one earlier item are not what was there before, even if each is equal to it.
+func TestValidateUpdate_AnItemThatIsThereTwiceIsNew(t *testing.T) {
+	for _, more := range []int{0, 20} { // lists of many items are compared by an index
+		item := func(name string) any { return map[string]any{"name": name} }
+		old, next := []any{item("a"), item("b")}, []any{item("b"), item("b")}
+		for i := range more {
+			old, next = append(old, item(fmt.Sprint(i))), append(next, item(fmt.Sprint(i)))
+		}
+		s, problems := openapi.FromTree(map[string]any{"type": "object", "properties": map[string]any{"keyed": map[string]any{
+			"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"name"},
+			"items": map[string]any{"type": "object", "required": []any{"name"}, "properties": map[string]any{"name": map[string]any{"type": "string"}}},
+		}}})
+		require.Empty(t, problems)
+		require.Equal(t, []string{`keyed[1]: Duplicate value: {"name":"b"}`},
+			texts(s.ValidateUpdate(map[string]any{"keyed": next}, map[string]any{"keyed": old})))
+	}
+}

@@ -58,11 +58,8 @@ func (r *treeRules) defaultOf(value any, s *Schema, inside surrounding, root boo
 			r.fail(meta.CauseFieldValueInvalid, value, "must not have unknown fields")
 		}
 	}
-	if metadata := object["metadata"]; metadata != nil && s.ownMetadata {
-		object = maps.Clone(object)
-		object["metadata"], _ = s.child("metadata").canonical(&walk{}, metadata)
-		value = object
-	}
+	value = s.withOwnMetadata(value)
+	object, _ = value.(map[string]any)
 	if object != nil && (root || s.EmbeddedObject) {
 		validateEmbedded(&w, object, earlier{})
 	}
@@ -73,6 +70,38 @@ func (r *treeRules) defaultOf(value any, s *Schema, inside surrounding, root boo
 	for _, problem := range w.report() {
 		r.adopt(problem)
 	}
+}
+
+// withOwnMetadata returns a value whose embedded objects have their metadata as it is stored: without null,
+// which programs write for the time of a creation that has not been.
+func (s *Schema) withOwnMetadata(v any) any {
+	if !s.ready.embeds {
+		return v
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for name, member := range v {
+			switch child := s.child(name); {
+			case child == nil || member == nil:
+			case s.EmbeddedObject && name == "metadata":
+				out[name], _ = child.canonical(&walk{}, member)
+			default:
+				out[name] = child.withOwnMetadata(member)
+			}
+		}
+		return out
+	case []any:
+		if s.Items == nil {
+			return v
+		}
+		out := make([]any, len(v))
+		for i, item := range v {
+			out[i] = s.Items.withOwnMetadata(item)
+		}
+		return out
+	}
+	return v
 }
 
 // adopt reports a problem of the value at the current position. Kubernetes does not look for

@@ -104,7 +104,7 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 		s.validateNull(w)
 		return
 	}
-	typed := s.hasType(v)
+	typed := s.hasType(v) && !s.isForTexts(v)
 	if !typed {
 		w.wrongType(s, v)
 		if !s.fromDocument { // Kubernetes goes on, and reports what else is wrong
@@ -132,6 +132,20 @@ func (s *Schema) validate(w *walk, v any, old earlier) {
 	if len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Not != nil {
 		s.validateBranches(w, v, old)
 	}
+}
+
+// isForTexts reports whether a schema has no type and a format of texts, which a value cannot have. As in
+// Kubernetes, a branch of that kind does not take a number for a text without that format. Lists have no
+// format there.
+func (s *Schema) isForTexts(v any) bool {
+	if s.Type != "" || s.Format == "" || s.IntOrString || !s.fromDocument || !isTextFormat(s.Format) {
+		return false
+	}
+	switch v.(type) {
+	case int64, float64, bool, map[string]any:
+		return true
+	}
+	return false
 }
 
 // validateNull validates null. Kubernetes does not find it among the values of an enum, even if it is

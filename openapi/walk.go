@@ -109,6 +109,8 @@ func (s *Schema) typeNames() string {
 		return "integer or string"
 	case s.OrNumber:
 		return "string or number"
+	case s.Type == "":
+		return s.Format
 	}
 	return string(s.Type)
 }

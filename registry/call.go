@@ -25,7 +25,7 @@ type Call[T any] struct {
 }
 
 // SubresourceFrom returns the subresource through which an object is written, for the rules that are asked about the write
-// (Validate and ValidateUpdate): "" is the object itself. Pods, for example, take other resources for their containers through
+// (Complete, Validate and ValidateUpdate): "" is the object itself. Pods, for example, take other resources for their containers through
 // `resize` alone.
 func SubresourceFrom(ctx context.Context) string {
 	return hookcontext.Subresource(ctx)

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/pause"
 )
 
@@ -46,6 +47,7 @@ type CodeError struct {
 	Code  int
 	After bool   // the answer asks for a retry
 	Text  string // the beginning of the answer, if that is plain text
+	Said  string // the message of the answer, if that is a Status
 }
 
 // Error returns the code and its text.
@@ -97,11 +99,31 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 func codeError(res *http.Response) *CodeError {
 	seconds, notSeconds := strconv.Atoi(res.Header.Get("Retry-After"))
 	out := &CodeError{Code: res.StatusCode, After: notSeconds == nil && seconds >= 0}
-	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err == nil && strings.HasPrefix(media, "text/") {
+	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case err != nil:
+	case strings.HasPrefix(media, "text/"):
 		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorText)) // what has come is better than nothing
 		out.Text = strings.ToValidUTF8(strings.TrimSpace(string(text)), "")
+	case media == "application/json":
+		text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorText))
+		out.Said = messageOf(text)
 	}
 	return out
+}
+
+// messageOf returns the message of a failure that is a Status, or "".
+func messageOf(text []byte) string {
+	v, err := json.DecodeTree(text, json.TreeOptions{})
+	if err != nil {
+		return ""
+	}
+	said, _ := v.(map[string]any)
+	if said["apiVersion"] != "v1" || said["kind"] != "Status" || said["status"] == "Success" {
+		return ""
+	}
+	message, _ := said["message"].(string)
+	return message
 }
 
 // Backoff says how often something is tried, and how long the pauses between are.

@@ -88,6 +88,15 @@ func refusedFormat(c cause) bool {
 	return false
 }
 
+// refusedDefault reports whether a cause is about a number that is a default beside a format of texts. As a
+// value, Kubernetes accepts it, see TestIntended_Defaults.
+func refusedDefault(c cause) bool {
+	return strings.Contains(c.field, ".default") && c.typ == "FieldValueTypeInvalid" &&
+		besideFormat.MatchString(c.message)
+}
+
+var besideFormat = regexp.MustCompile(`: "(int64|float64)"$|must be of type : "integer"$`)
+
 // sameType reports whether two causes say that a value does not have its type. Beside a format,
 // Kubernetes names the Go types of numbers, and no types of other values. Numbers out of range are
 // reported without a field.

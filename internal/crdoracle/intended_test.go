@@ -1,6 +1,7 @@
 package crdoracle
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -125,6 +126,24 @@ func TestIntended_Updates(t *testing.T) {
 	require.Equal(t, []string{`FieldValueInvalid v: Invalid value: 1: v in body should have at least 5 properties`}, causeTexts(ratcheted))
 	require.Empty(t, others)
 	require.Empty(t, ours.update(next, old))
+}
+
+// A default is judged as the same value in an object is. Kubernetes ignores formats in objects that are not for
+// the type of a value, and not in defaults.
+func TestIntended_Defaults(t *testing.T) {
+	for _, format := range []string{"email", "double", "int32", "int64", "odd"} {
+		schema := fmt.Sprintf(`{"type":"object","properties":{"v":{"x-kubernetes-int-or-string":true,"format":%q`, format)
+		_, problems, err := newKubernetes([]byte(schema + `,"default":1}}}`))
+		require.NoError(t, err)
+		require.Len(t, problems, 1, format)
+		require.True(t, refusedDefault(problems[0]), "%v", problems)
+		_, problems, err = newKindwright([]byte(schema + `,"default":1}}}`))
+		require.NoError(t, err)
+		require.Empty(t, problems, format)
+		theirs, _, err := newKubernetes([]byte(schema + `}}}`))
+		require.NoError(t, err)
+		require.Empty(t, theirs.create(map[string]any{"v": int64(1)}), format)
+	}
 }
 
 func causeTexts(causes []cause) []string {

@@ -66,6 +66,7 @@ func compareDocuments(differences *report, theirs, ours []cause, document []byte
 		return slices.Compact(out)
 	}
 	ours = slices.DeleteFunc(ours, refusedFormat)
+	theirs = slices.DeleteFunc(theirs, refusedDefault)
 	if want, got := places(theirs), places(ours); !slices.Equal(want, got) {
 		differences.add("document", "%q instead of %q: %s instead of %s under %s", got, want, ours, theirs, document)
 	}

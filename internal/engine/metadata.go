@@ -123,7 +123,7 @@ func stampMetadata(ctx context.Context, w *write) (err error) {
 	}
 	if w.kind.Hooks.Complete != nil {
 		w.own = false
-		w.object.new, err = w.kind.completed(ctx, w.object.new, w.object.old)
+		w.object.new, err = w.kind.completed(w.through(ctx), w.object.new, w.object.old)
 	}
 	return err
 }

@@ -307,9 +307,7 @@ func validate(ctx context.Context, w *write) error {
 	f := &status.Fields{}
 	w.metadataProblems(f)
 	w.ownershipProblems(f)
-	if through := w.target.Subresource; through != registry.SubresourceFrom(ctx) {
-		ctx = hookcontext.WithSubresource(ctx, through)
-	}
+	ctx = w.through(ctx)
 	r := w.object.kind
 	own := r.rules
 	own.judging(w.sub).check(ctx, f, w.object.new, w.object.old)
@@ -323,6 +321,14 @@ func validate(ctx context.Context, w *write) error {
 		w.engine.cfg.Logger.Error(w.unowned, "managed fields could not be worked out", "resource", r.GroupResource().String(), "name", w.name())
 	}
 	return nil
+}
+
+// through returns a context that tells the rules of the kind through which subresource an object is written.
+func (w *write) through(ctx context.Context) context.Context {
+	if through := w.target.Subresource; through != registry.SubresourceFrom(ctx) {
+		return hookcontext.WithSubresource(ctx, through)
+	}
+	return ctx
 }
 
 // validateDocument is validate for the document of an action.

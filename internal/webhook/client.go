@@ -230,6 +230,9 @@ func wholeSeconds(d time.Duration) time.Duration {
 
 // refusal describes an answer that is not a success, as Kubernetes' client does.
 func refusal(e *connection.CodeError) string {
+	if e.Said != "" {
+		return e.Said
+	}
 	said := e.Text
 	if said == "" {
 		said = "unknown"

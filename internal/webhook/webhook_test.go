@@ -238,6 +238,13 @@ func TestX3_X4_X7_AWebhookThatIsBroken(t *testing.T) {
 	write := func(text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 	}
+	document := func(code int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, text)
+		}
+	}
 	var elsewhere atomic.Bool
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -261,6 +268,9 @@ func TestX3_X4_X7_AWebhookThatIsBroken(t *testing.T) {
 		"500":           {code(500, "no clay"), `an error on the server ("no clay") has prevented the request from succeeding`},
 		"503":           {code(503, "no"), "the server is currently unable to handle the request"},
 		"504":           {code(504, "no"), "the server was unable to return a response in the time allotted, but may still be processing the request"},
+		"a Status":      {document(500, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no clay"}`), "failed: no clay"},
+		"no Status":     {document(500, `{"kind":"Pot","apiVersion":"v1","message":"no clay"}`), `an error on the server ("unknown") has prevented`},
+		"no failure":    {document(400, `{"kind":"Status","apiVersion":"v1","status":"Success","message":"no clay"}`), "the server rejected our request for an unknown reason"},
 		"long reason":   {code(500, strings.Repeat("x", 1<<20)), "has prevented the request from succeeding"},
 		"a deep object": {write(strings.Repeat(`{"a":`, 100_000)), "failed: "},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {

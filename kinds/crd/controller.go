@@ -24,6 +24,9 @@ import (
 // and deletes their objects.
 var controllerUser = authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
+// controllerWrites are the options of its writes.
+var controllerWrites = registry.WriteOptions{FieldManager: "kube-apiserver"}
+
 const firstRetry = 50 * time.Millisecond
 
 // controller serves the kinds of definitions. One goroutine, that of run, follows the definitions and
@@ -77,7 +80,7 @@ func newController(env registry.Env, of meta.GroupVersionResource, finalizer str
 // ready again after a restart answers requests for them.
 func (c *controller) start(ctx context.Context, o registry.Objects) error {
 	c.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
-	c.front = registry.From[CustomResourceDefinition](o).AsSystem()
+	c.front = registry.From[CustomResourceDefinition](o).AsSystem().With(controllerWrites)
 	list, err := o.List(ctx, registry.Target{Resource: c.of}, registry.ListRequest{})
 	if err != nil {
 		return err
@@ -437,8 +440,7 @@ func (c *controller) serve(ctx context.Context, d *definition, names CustomResou
 		have = nil
 	}
 	if have != nil && d.DeletionTimestamp != nil && !have.ending {
-		have.ending = true // the deletion has raised the generation, and changed nothing that is served
-		have.generation++
+		have.ending = true // the deletion has changed nothing that is served
 		c.engine.Ending(have.versions...)
 	}
 	if have != nil && have.generation == d.Generation && equalNames(have.names, names) {
@@ -507,7 +509,7 @@ func (c *controller) patchStatus(ctx context.Context, d *definition, want Custom
 		return nil, err
 	}
 	target := registry.Target{Resource: c.of, Name: d.Name, Subresource: "status"}
-	result, err := c.engine.Patch(ctx, target, registry.PatchRequest{Type: meta.JSONPatch, Body: body}, registry.WriteOptions{})
+	result, err := c.engine.Patch(ctx, target, registry.PatchRequest{Type: meta.JSONPatch, Body: body}, controllerWrites)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
+	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -44,7 +45,9 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 		Names:  registry.Names{ShortNames: []string{"crd", "crds"}, Categories: []string{"api-extensions"}},
 		Doc:    "A CustomResourceDefinition adds a kind to the server.",
 		Writes: registry.WriteRules{RequireVersion: true},
-		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
+		// As in kube-apiserver, no request orphans the objects of a definition.
+		Deletion: registry.Deletion{NoDependents: true},
+		Status:   registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the definition.", Path: []string{"metadata", "name"}},
 			{Name: "Created At", Type: "date", Description: "When the definition was created.", Path: []string{"metadata", "creationTimestamp"}},
@@ -56,8 +59,9 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	finalizer := "customresourcecleanup." + group
 	all.Resources[0].Reset = d.reset(all.Resources[0].Reset)
+	all.Resources[0].Blank = registry.Tree{"spec": blankSpec(), "status": blankStatus()}
 	hooks := &all.Resources[0].Hooks
-	hooks.Default, hooks.Complete = canonical, noteStoredVersion
+	hooks.Default, hooks.Complete = canonical, completeStatus
 	with := compilers{rules: env.Expressions, memory: &memory{}}
 	hooks.ValidateCreate = func(ctx context.Context, t registry.Tree, f *status.Fields) {
 		validateNew(ctx, t, with, f)
@@ -76,17 +80,32 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	return all, nil
 }
 
+// blankSpec and blankStatus are what every definition holds that its Go type writes: nobody owns the words
+// and lists that are empty there.
+func blankSpec() map[string]any {
+	return map[string]any{"group": "", "names": blankNames(), "scope": "", "versions": nil}
+}
+
+func blankStatus() map[string]any {
+	return map[string]any{"conditions": nil, "acceptedNames": blankNames(), "storedVersions": nil}
+}
+
+func blankNames() map[string]any { return map[string]any{"plural": "", "kind": ""} }
+
 // markTerminating changes a definition in the step that deletes it, so that nobody sees it deleted and
-// not Terminating.
+// not Terminating. As in kube-apiserver, it has no grace period, and its generation stays: the spec is
+// what it was.
 //
 // Source: CRD-21.
 func markTerminating(t registry.Tree, finalizer string) registry.Tree {
-	out := maps.Clone(t)
-	metadata, _ := t["metadata"].(map[string]any)
+	out, metadata := maps.Clone(t), maps.Clone(tree.Map(t, "metadata"))
+	out["metadata"] = metadata
+	delete(metadata, "deletionGracePeriodSeconds")
+	if raised, ok := metadata["generation"].(int64); ok {
+		metadata["generation"] = raised - 1
+	}
 	if held, _ := metadata["finalizers"].([]any); !slices.Contains(held, any(finalizer)) {
-		metadata = maps.Clone(metadata)
 		metadata["finalizers"] = append(slices.Clone(held), finalizer)
-		out["metadata"] = metadata
 	}
 	state, _ := t["status"].(map[string]any)
 	state = maps.Clone(state)

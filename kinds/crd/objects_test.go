@@ -365,3 +365,23 @@ func TestCRD_14_AnObjectThatALaterSchemaRefuses(t *testing.T) {
 		require.Contains(t, answer["message"], "spec.tags in body must be of type object")
 	})
 }
+
+// Who applies other fields to such an object learns which field is at fault, and an apply of that field mends it.
+func TestCRD_14_AnApplyToAnObjectThatALaterSchemaRefuses(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "old", `{"note":"a","count":1}`)
+		amend(t, srv, `[{"op":"replace","path":"SPEC/note","value":{"type":"integer"}}]`, func() bool {
+			code, _ := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"new"},"spec":{"note":"a"}}`)
+			return code == 422
+		})
+		apply := func(spec string) (int, map[string]any) {
+			return sendPatch(t, srv, lampsPath+"/old?fieldManager=me&force=true", meta.ApplyPatch,
+				`{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"old"},"spec":`+spec+`}`)
+		}
+		code, answer := apply(`{"count":2}`)
+		require.Equal(t, 422, code, "%v", answer)
+		require.Equal(t, []string{`spec.note: Invalid value: "…": the stored object does not fit its schema: expected numeric (int or float)`}, causes(answer))
+		code, answer = apply(`{"note":3}`)
+		require.Equal(t, 200, code, "%v", answer)
+	})
+}

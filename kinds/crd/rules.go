@@ -75,19 +75,24 @@ func (c *CustomResourceDefinition) fill() {
 	}
 }
 
-// noteStoredVersion adds the storage version to the versions in which objects were ever stored.
+// completeStatus adds what the server sets in the status of a definition: the names that are accepted, which
+// are blank at first, and the storage version to the versions in which objects were ever stored. Who
+// has migrated the objects takes versions away, so a write of the status gets one only if none is left.
 //
 // Source: CRD-05.
-func noteStoredVersion(_ context.Context, t, _ registry.Tree) (registry.Tree, error) {
-	spec, _ := t["spec"].(map[string]any)
-	versions, _ := spec["versions"].([]any)
-	for _, v := range versions {
+func completeStatus(ctx context.Context, t, _ registry.Tree) (registry.Tree, error) {
+	if tree.At(t, "status", "acceptedNames") == nil {
+		t = tree.With(t, blankNames(), "status", "acceptedNames")
+	}
+	stored := tree.List(t, "status", "storedVersions")
+	if registry.SubresourceFrom(ctx) != "" && len(stored) > 0 {
+		return t, nil
+	}
+	for _, v := range tree.List(t, "spec", "versions") {
 		version, _ := v.(map[string]any)
 		if version["storage"] != true {
 			continue
 		}
-		state, _ := t["status"].(map[string]any)
-		stored, _ := state["storedVersions"].([]any)
 		if !slices.Contains(stored, version["name"]) {
 			t = tree.With(t, append(slices.Clone(stored), version["name"]), "status", "storedVersions")
 		}
