@@ -39,6 +39,14 @@ func serveWebhooks(t *testing.T, b storage.Backend, opts ...kindwright.Option) *
 	return serve(t, b, nil, append(opts, kindwright.Serve(kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.ConfigMaps(), kinds.Secrets()))...)
 }
 
+// WHK-11: policies are asked before webhooks, as in kube-apiserver. A server in another order does not start.
+func TestWHK_11_WebhooksComeAfterPolicies(t *testing.T) {
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	_, err := kindwright.New(b, kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies()))
+	require.ErrorContains(t, err, `admission plugin "MutatingAdmissionWebhook" is given before "MutatingAdmissionPolicy", which its field After names`)
+}
+
 // hookServer is a webhook. answer makes its response of a request.
 type hookServer struct {
 	*httptest.Server
@@ -602,7 +610,7 @@ func TestWHK_15_AServerStartsWhateverClientsHaveConfigured(t *testing.T) {
 	db := memory.New()
 	start := func() (*host, func()) {
 		srv, err := kindwright.New(db, kindwright.Authenticate(byHeader),
-			kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies(), kinds.ConfigMaps(), opening{}))
+			kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.ConfigMaps(), opening{}))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		require.NoError(t, srv.Start(ctx))
