@@ -182,6 +182,7 @@ func TestADM_03_to_15_WhatAWebhookIsTold(t *testing.T) {
 	require.Equal(t, "alice", at(all[0], "userInfo", "username"))
 	require.Equal(t, "CreateOptions", at(all[0], "options", "kind"))
 	require.Equal(t, "UpdateOptions", at(all[1], "options", "kind"))
+	require.Nil(t, at(all[0], "options", "fieldManager"), "the client did not say one, whatever the managed fields have")
 	require.Equal(t, "me", at(all[1], "options", "fieldManager"))
 	require.Equal(t, "2", at(all[1], "object", "data", "a"))
 	require.Equal(t, "1", at(all[1], "oldObject", "data", "a"))
@@ -307,6 +308,8 @@ func TestWHK_14_BadPatches(t *testing.T) {
 	h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
 	refused := h.must(500, "DELETE", configMapsPath+"/one", "")
 	require.Contains(t, refused["message"], "attempted to modify the object, which is not supported for this operation")
+	cause := strings.TrimPrefix(refused["message"].(string), "Internal error occurred: ")
+	require.Equal(t, []any{map[string]any{"message": cause}}, at(refused, "details", "causes"), "WHK-13: as in kube-apiserver")
 }
 
 // TestWHK_07_DryRunsNeedQuietWebhooks stores a configuration with effects, as old servers could, and a dry run.
