@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,10 @@ controller-runtime: ## controller-runtime's own suites against kube-apiserver an
 
 operators: ## suites of operators that use envtest, on the servers in ASSETS=directory; DIR=directory to work in, SUITES='lws jobset'
 	ASSETS='$(or $(ASSETS),$(error ASSETS=directory is missing))' DIR='$(or $(DIR),$(error DIR=directory is missing))' scripts/operators.sh $(SUITES)
+
+policies: ## admission policies that others published, verdict by verdict, on the stand-in and a kube-apiserver; DIR=directory of checked-out policies, PEER=https://…, PEER_TOKEN=
+	go -C examples/kube test -count=1 -timeout 2h -v -run PublicPoliciesJudge . -policies='$(abspath $(or $(DIR),$(error DIR=directory is missing)))' \
+		-peer='$(or $(PEER),$(error PEER=https://… is missing))' -peer-token='$(PEER_TOKEN)'
 
 kube-suites: ## Kubernetes' own integration tests against examples/kube/kube-apiserver; DIR=directory to work in, SUITES='apiserver apiserver/apply', RUN=regexp
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' RUN='$(RUN)' scripts/kube-suites/run.sh $(SUITES)

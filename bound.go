@@ -238,7 +238,7 @@ func (s *Server) bindPlugins(all []admission.Plugin) ([]admission.Plugin, error)
 func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 	made, b, err := bind(s, "admission", p.Name, func(b watch.Binding) (admission.Plugin, error) {
 		m, v, err := p.Bind(b)
-		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, Mutator: m, Validator: v}, err
+		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, After: p.After, Mutator: m, Validator: v}, err
 	})
 	if m := made.Mutator; m != nil && !guard.IsNil(m) {
 		made.Mutator = admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/guard"
@@ -40,7 +41,7 @@ type member struct {
 
 // NewChain returns the chain of the given plugins; the first is called first. It rejects a plugin
 // without a name, a name used twice, a plugin with neither side set, a side that is a nil pointer
-// or function, a plugin that is not bound yet, and an invalid rule.
+// or function, a plugin that is not bound yet, a plugin before one of its After, and an invalid rule.
 func NewChain(plugins ...Plugin) (*Chain, error) {
 	c := &Chain{}
 	seen := make(map[string]bool, len(plugins))
@@ -60,6 +61,11 @@ func NewChain(plugins ...Plugin) (*Chain, error) {
 			return nil, fmt.Errorf("admission plugin %q neither mutates nor validates", p.Name)
 		}
 		seen[p.Name] = true
+		for _, later := range plugins[i+1:] {
+			if slices.Contains(p.After, later.Name) {
+				return nil, fmt.Errorf("admission plugin %q is given before %q, which its field After names", p.Name, later.Name)
+			}
+		}
 		label := fmt.Sprintf("admission plugin %q", p.Name)
 		rules, err := compile(p.Rules)
 		if err != nil {

@@ -75,9 +75,12 @@ func (*plug) Validate(context.Context, *admission.Request) error { return nil }
 func TestInvalidChainsAreRejected(t *testing.T) {
 	ok := admission.Plugin{Name: "a", Mutator: &plug{}}
 	for want, plugins := range map[string][]admission.Plugin{
-		"plugin 1 has no name":          {ok, {Mutator: ok.Mutator}},
-		`"x" neither mutates nor`:       {{Name: "x"}},
-		`"a" is given twice`:            {ok, ok},
+		"plugin 1 has no name":    {ok, {Mutator: ok.Mutator}},
+		`"x" neither mutates nor`: {{Name: "x"}},
+		`"a" is given twice`:      {ok, ok},
+		`"a" is given before "c", which its field After names`: {
+			{Name: "a", Mutator: ok.Mutator, After: []string{"b", "c"}}, {Name: "d", Mutator: ok.Mutator}, {Name: "c", Mutator: ok.Mutator},
+		},
 		"mutator is a nil *admission":   {{Name: "x", Mutator: (*plug)(nil), Validator: &plug{}}},
 		"validator is a nil *admission": {{Name: "x", Mutator: &plug{}, Validator: (*plug)(nil)}},
 		"a nil admission.MutatorFunc":   {{Name: "x", Mutator: admission.MutatorFunc(nil)}},

@@ -64,6 +64,10 @@ type Plugin struct {
 	// before the request is made. It must be quick and must neither block nor allocate.
 	Handles func(t Target) bool
 
+	// After names plugins that a chain must call before this one, if it has them. NewChain rejects
+	// another order.
+	After []string
+
 	Mutator   Mutator
 	Validator Validator
 

@@ -88,6 +88,11 @@ type Server interface {
 	// schema of its kind does not allow is returned as it is.
 	Default(ctx context.Context, object map[string]any) (map[string]any, error)
 
+	// CheckFields returns the answer to a write whose object has fields that the Go type of its kind does
+	// not have. An object of a kind without a Go type may have any; the write drops what the schema does
+	// not describe.
+	CheckFields(object map[string]any) error
+
 	// Labels returns the labels of one object without decoding it.
 	Labels(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (meta.LabelSet, error)
 

@@ -64,13 +64,23 @@ func joined(problems []string) error {
 	return errors.New("errors:\n  " + strings.Join(problems, "\n  "))
 }
 
-// undeclared returns the fields that a schema does not declare. Merge schemas accept all fields.
+// mergeNames are the names of types in the messages of structured-merge-diff.
+var mergeNames = map[openapi.Type]string{
+	openapi.Object: "map", openapi.Array: "list", openapi.String: "string", openapi.Integer: "numeric", openapi.Number: "numeric", openapi.Boolean: "boolean",
+}
+
+// undeclared returns the fields that a schema does not declare, and those that are null and may not be. Merge
+// schemas accept all fields, and null everywhere.
 func undeclared(s *openapi.Schema, v any, path string) []string {
 	if s == nil {
 		return nil
 	}
 	var out []string
 	switch v := v.(type) {
+	case nil:
+		if is, ok := mergeNames[s.Type]; ok && !s.Nullable && path != "" {
+			return []string{path + ": expected " + is + ", got null"}
+		}
 	case map[string]any:
 		if s.Type != openapi.Object {
 			return nil

@@ -22,7 +22,7 @@ func TestPOL_05_Merge(t *testing.T) {
 	s, problems := openapi.FromTree(decoded(t, `{"type":"object","properties":{
 		"apiVersion":{"type":"string"},"kind":{"type":"string"},"metadata":{"type":"object"},
 		"spec":{"type":"object","properties":{
-			"replicas":{"type":"integer"},"args":{"type":"array","items":{"type":"string"}},
+			"replicas":{"type":"integer"},"none":{"type":"string","nullable":true},"args":{"type":"array","items":{"type":"string"}},
 			"labels":{"type":"object","additionalProperties":{"type":"string"}},
 			"selector":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"a":{"type":"string"}}},
 			"set":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
@@ -46,6 +46,11 @@ func TestPOL_05_Merge(t *testing.T) {
 		{name: "an unknown field", part: `{"replicasx":1}`, problem: "failed to convert patch object to typed object: .spec.replicasx: field not declared in schema"},
 		{name: "unknown fields", part: `{"a":1,"env":[{"name":"a","b":1}]}`, problem: "failed to convert patch object to typed object: errors:\n  .spec.a: field not declared in schema\n  .spec.env[0].b: field not declared in schema"},
 		{name: "another type", part: `{"replicas":"1"}`, problem: "failed to convert patch object to typed object: .spec.replicas: expected numeric"},
+		{name: "null", part: `{"replicas":null}`, problem: "failed to convert patch object to typed object: .spec.replicas: expected numeric, got null"},
+		{name: "null in a map", part: `{"labels":{"a":null}}`, problem: ".spec.labels.a: expected string, got null"},
+		{name: "null in a list", part: `{"set":[null]}`, problem: ".spec.set[0]: expected string, got null"},
+		{name: "null where it may be", object: `{"none":"a"}`, part: `{"none":null}`, want: `{"none":null}`},
+		{name: "null without schema", object: `{}`, part: `{"any":{"x":null}}`, want: `{"any":{"x":null}}`},
 		{name: "an item without key", part: `{"env":[{"value":"a"}]}`, problem: "name"},
 	} {
 		if c.object == "" {

@@ -229,6 +229,17 @@ func TestHoldsNeedsABool(t *testing.T) {
 	require.ErrorContains(t, err, "a key of the type int")
 }
 
+// CEL: numbers that JSON cannot say are an error of the expression. An object that has one cannot be written.
+func TestResultsAreJSON(t *testing.T) {
+	e := environment(t, cel.Claims())
+	for text, want := range map[string]string{"0.0 / 0.0": "NaN", "[1.0 / 0.0]": "+Inf", "{'a': -1.0 / 0.0}": "-Inf"} {
+		p, err := e.Compile("dyn("+text+")", cel.Dyn())
+		require.NoError(t, err)
+		_, err = p.Evaluate(t.Context(), claims(nil))
+		require.ErrorContains(t, err, "the result has a number that JSON does not have: "+want, text)
+	}
+}
+
 // A document of configuration that kube-apiserver 1.36 reads is read here: its expressions have the
 // libraries of its rules. Source: CEL-24, AUTHZCFG-15, AUTHNCFG-44.
 func TestExpressionsOfConfigurationHaveTheLibraries(t *testing.T) {

@@ -135,6 +135,9 @@ func (d *decoder) decode(v ref.Val) (any, error) {
 	case types.Int:
 		return int64(v), nil
 	case types.Double:
+		if number := float64(v); math.IsNaN(number) || math.IsInf(number, 0) {
+			return nil, fmt.Errorf("the result has a number that JSON does not have: %v", number)
+		}
 		return float64(v), nil
 	case types.String:
 		if d.texts += len(v); d.texts > maxResultText {

@@ -124,6 +124,27 @@ func TestPOL_05_FailuresOfMutations(t *testing.T) {
 	})
 }
 
+// A patch that adds a field which the Go type of the kind does not have is an error of the server, whatever the
+// failure policy says. The answers are those of kube-apiserver 1.36.
+func TestPOL_05_PatchesMustNotAddUnknownFields(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := servePolicies(t, b)
+		for operation, want := range map[string]string{
+			`op: "add", path: "/nope", value: "x"`:                 `strict decoding error: unknown field "nope"`,
+			`op: "add", path: "/metadata/nope", value: {"a": "x"}`: `strict decoding error: unknown field "metadata.nope"`,
+		} {
+			for _, policy := range []string{"Fail", "Ignore"} {
+				h.change("adds", patches(`[JSONPatch{`+operation+`}]`), `,"failurePolicy":"`+policy+`"`)
+				refused := h.must(500, "POST", configMapsPath, configMap("x", `"k":"v"`))
+				require.Equal(t, "Internal error occurred: "+want, refused["message"])
+				require.Equal(t, []any{map[string]any{"message": want}}, at(refused, "details", "causes"))
+				h.must(200, "DELETE", mutatingPath+"/adds", "")
+				h.must(200, "DELETE", mutatingBindingsPath+"/adds", "")
+			}
+		}
+	})
+}
+
 func TestPOL_05_ReinvocationAndConditions(t *testing.T) {
 	backends(t, func(t *testing.T, b storage.Backend) {
 		h := servePolicies(t, b)

@@ -34,7 +34,7 @@ func TestWHK_12_15_StaticWebhooks(t *testing.T) {
 	statics := &webhook.Statics{}
 	first, second, judge := appends(t, "s"), appends(t, "c"), newHook(t, admits(map[string]any{"allowed": false}))
 	require.NoError(t, staticsOf(t, statics, "MutatingWebhookConfiguration", configuration("z", first.webhook("first.example.com", ""))))
-	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Webhooks(kinds.WebhookOptions{Statics: statics}), kinds.Policies(), kinds.ConfigMaps()))
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{Statics: statics}), kinds.ConfigMaps()))
 	h.must(201, "POST", mutatingHooksPath, configuration("a", second.webhook("second.example.com", "")))
 	made := h.must(201, "POST", configMapsPath, configMap("one", `"a":""`))
 	require.Equal(t, "sc", at(made, "data", "a"))
@@ -57,7 +57,7 @@ func TestWHK_12_15_StaticWebhooks(t *testing.T) {
 func TestWHK_15_OnlyStaticWebhooksJudgeConfigurations(t *testing.T) {
 	statics := &webhook.Statics{}
 	static, client := newHook(t, admits(nil)), newHook(t, admits(nil))
-	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Webhooks(kinds.WebhookOptions{Statics: statics}), kinds.Policies(), kinds.ConfigMaps()))
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{Statics: statics}), kinds.ConfigMaps()))
 	about := func(s *hookServer) string {
 		return strings.NewReplacer(`"apiGroups":[""]`, `"apiGroups":["*"]`, `"resources":["configmaps"]`, `"resources":["*"]`).Replace(s.webhook("all.example.com", ""))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
+	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
@@ -21,7 +22,8 @@ import (
 //
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), …))
 //
-// Give it after [Policies], so that policies are asked first, as in Kubernetes.
+// Policies are asked first, as in Kubernetes: a server whose definitions have Webhooks before [Policies] does not
+// start.
 //
 // Source: WHK-01.
 func Webhooks(o WebhookOptions) registry.Definition { return WithWebhooks(o, webhookKinds{}) }
@@ -154,7 +156,10 @@ func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	b.Resources = resources
 	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called}
-	b.Plugins = append(append([]admission.Plugin{}, b.Plugins...), webhook.Mutations(o), webhook.Plugin(o))
+	mutating, validating := webhook.Mutations(o), webhook.Plugin(o)
+	mutating.After = []string{policy.StaticMutatingName, policy.MutatingName}
+	validating.After = []string{policy.StaticName, policy.Name}
+	b.Plugins = append(append([]admission.Plugin{}, b.Plugins...), mutating, validating)
 	return b, nil
 }
 

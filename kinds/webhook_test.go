@@ -39,6 +39,14 @@ func serveWebhooks(t *testing.T, b storage.Backend, opts ...kindwright.Option) *
 	return serve(t, b, nil, append(opts, kindwright.Serve(kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.ConfigMaps(), kinds.Secrets()))...)
 }
 
+// WHK-11: policies are asked before webhooks, as in kube-apiserver. A server in another order does not start.
+func TestWHK_11_WebhooksComeAfterPolicies(t *testing.T) {
+	b := memory.New()
+	defer func() { require.NoError(t, b.Close()) }()
+	_, err := kindwright.New(b, kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies()))
+	require.ErrorContains(t, err, `admission plugin "MutatingAdmissionWebhook" is given before "MutatingAdmissionPolicy", which its field After names`)
+}
+
 // hookServer is a webhook. answer makes its response of a request.
 type hookServer struct {
 	*httptest.Server
@@ -174,6 +182,7 @@ func TestADM_03_to_15_WhatAWebhookIsTold(t *testing.T) {
 	require.Equal(t, "alice", at(all[0], "userInfo", "username"))
 	require.Equal(t, "CreateOptions", at(all[0], "options", "kind"))
 	require.Equal(t, "UpdateOptions", at(all[1], "options", "kind"))
+	require.Nil(t, at(all[0], "options", "fieldManager"), "the client did not say one, whatever the managed fields have")
 	require.Equal(t, "me", at(all[1], "options", "fieldManager"))
 	require.Equal(t, "2", at(all[1], "object", "data", "a"))
 	require.Equal(t, "1", at(all[1], "oldObject", "data", "a"))
@@ -299,6 +308,8 @@ func TestWHK_14_BadPatches(t *testing.T) {
 	h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
 	refused := h.must(500, "DELETE", configMapsPath+"/one", "")
 	require.Contains(t, refused["message"], "attempted to modify the object, which is not supported for this operation")
+	cause := strings.TrimPrefix(refused["message"].(string), "Internal error occurred: ")
+	require.Equal(t, []any{map[string]any{"message": cause}}, at(refused, "details", "causes"), "WHK-13: as in kube-apiserver")
 }
 
 // TestWHK_07_DryRunsNeedQuietWebhooks stores a configuration with effects, as old servers could, and a dry run.
@@ -602,7 +613,7 @@ func TestWHK_15_AServerStartsWhateverClientsHaveConfigured(t *testing.T) {
 	db := memory.New()
 	start := func() (*host, func()) {
 		srv, err := kindwright.New(db, kindwright.Authenticate(byHeader),
-			kindwright.Serve(kinds.ControlPlane(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.Policies(), kinds.ConfigMaps(), opening{}))
+			kindwright.Serve(kinds.ControlPlane(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}), kinds.ConfigMaps(), opening{}))
 		require.NoError(t, err)
 		ctx, cancel := context.WithCancel(context.Background())
 		require.NoError(t, srv.Start(ctx))

@@ -18,8 +18,12 @@ type Target struct {
 // WriteOptions are the options that creates, updates and patches share.
 type WriteOptions struct {
 	DryRun       bool   // everything runs, nothing is stored (DRY-01)
-	FieldManager string // who writes, for the managed fields; "" counts as "unknown"
+	FieldManager string // who writes, for the managed fields; "" is the DefaultManager
 	Force        bool   // apply: take over the fields of other managers (SSA-04)
+
+	// DefaultManager is who writes if FieldManager is empty; "" counts as "unknown". Plugins are not
+	// told of it: the client did not say it.
+	DefaultManager string
 
 	// FieldValidation says what happens to fields that the schema does not know and to fields given
 	// twice: meta.FieldValidationIgnore, Warn or Strict. "" means Warn.

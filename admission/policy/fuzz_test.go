@@ -31,6 +31,8 @@ func (s merger) Default(_ context.Context, object map[string]any) (map[string]an
 	return object, nil
 }
 
+func (s merger) CheckFields(map[string]any) error { return nil }
+
 func (s merger) Forms(meta.GroupVersionResource) []admission.Form { return nil }
 
 // mutationBytes is how much a mutation may allocate, with the compilation of its expressions. What it makes may have

@@ -86,6 +86,11 @@ func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[
 			return nil, fmt.Errorf("a mutation must not change %s", strings.Join(path, "."))
 		}
 	}
+	if !m.merge { // a merge has checked its part
+		if err := server.CheckFields(changed); err != nil {
+			return nil, err
+		}
+	}
 	return server.Default(ctx, changed)
 }
 

@@ -255,7 +255,7 @@ func (w *walk) note(about string, h asked, value string) {
 
 // internal is a 500 whose text is meant for clients, because webhooks are theirs.
 func internal(err error) *status.Error {
-	return status.Internal(err).WithMessage("Internal error occurred: " + err.Error())
+	return status.Internal(err).WithMessage("Internal error occurred: " + err.Error()).WithCauses(meta.StatusCause{Message: err.Error()})
 }
 
 // sort is the part of annotations that says which webhooks they are about.

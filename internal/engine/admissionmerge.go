@@ -2,9 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -65,4 +68,28 @@ func (s admissionServer) Default(ctx context.Context, object map[string]any) (ma
 		return object, nil // the write reports them
 	}
 	return kind.defaulted(ctx, kind.Schema.Default(withoutEmptyMetadata(canonical)))
+}
+
+// maxShownFields bounds how many unknown fields an answer names.
+const maxShownFields = 10
+
+// CheckFields is strict decoding. Unknown fields are the fault of whoever changed the object, not of the client,
+// and so they are an error of the server.
+func (s admissionServer) CheckFields(object map[string]any) error {
+	kind, _, err := s.kindOf(object)
+	if err != nil || kind.Type == nil {
+		return err
+	}
+	var found []string
+	for field := range kind.Schema.Unknown(object) {
+		found = append(found, fmt.Sprintf("unknown field %q", clip.Text(field.Path, maxShownPath)))
+		if len(found) == maxShownFields {
+			break
+		}
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	text := "strict decoding error: " + strings.Join(found, ", ")
+	return status.Internal(errors.New(text)).WithMessage("Internal error occurred: " + text).WithCauses(meta.StatusCause{Message: text})
 }

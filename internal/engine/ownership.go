@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -92,7 +93,7 @@ func paths(fields [][]string) []apply.Path {
 func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 	return apply.Request{
 		Live: live, New: next,
-		Manager: w.opts.FieldManager, APIVersion: w.kind.APIVersion(), Subresource: w.target.Subresource,
+		Manager: cmp.Or(w.opts.FieldManager, w.opts.DefaultManager), APIVersion: w.kind.APIVersion(), Subresource: w.target.Subresource,
 		Time: meta.NewTime(w.engine.cfg.Now()), Force: w.opts.Force,
 	}
 }

@@ -30,17 +30,28 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 		return nil, err
 	}
 	if o.ReplaceAdds {
-		for i := range operations {
-			if op := &operations[i]; op.op == "replace" && lacks(original, op.path) {
-				op.op = "add"
-			}
-		}
+		letReplaceAdd(operations, original)
 	}
 	patched, err := o.run(operations, original)
 	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))
 	}
 	return patched, err
+}
+
+// letReplaceAdd turns each replace of a member of an object into an add, which also sets members that exist. What
+// an earlier operation does may decide whether a member exists, so this does not depend on it. Only a number may
+// name an item of a list, where the two differ.
+func letReplaceAdd(operations []operation, original map[string]any) {
+	for i := range operations {
+		op := &operations[i]
+		last := op.path[strings.LastIndexByte(op.path, '/')+1:]
+		_, err := strconv.Atoi(last)
+		member := err != nil && last != "-" // of an object, whatever there is
+		if op.op == "replace" && op.path != "" && (member || lacks(original, op.path)) {
+			op.op = "add"
+		}
+	}
 }
 
 // run applies operations. An error that is not a *status.Error says which operation does not fit.
@@ -85,8 +96,8 @@ type Operation struct {
 // ErrTest is wrapped by the error of [Operations] if a test of the patch fails.
 var ErrTest = jsonpatch.ErrTestFailed
 
-// Operations applies operations in order, or none of them, with the limits of [JSON]. The error says
-// which operation does not fit the object.
+// Operations applies operations in order, or none of them, with the limits of [JSON]. A replace adds a member
+// that an object does not have, as in kube-apiserver. The error says which operation does not fit the object.
 // Source: POL-05.
 func Operations(original map[string]any, list []Operation) (map[string]any, error) {
 	if len(list) > MaxOperations {
@@ -103,6 +114,7 @@ func Operations(original map[string]any, list []Operation) (map[string]any, erro
 			return nil, fmt.Errorf("operation %d (%s %s): %s", i, given.Op, strconv.Quote(clip.Text(given.Path, maxShown)), why)
 		}
 	}
+	letReplaceAdd(operations, original)
 	return (&Options{}).run(operations, original)
 }
 

@@ -22,6 +22,21 @@ func TestPOL_05_Operations(t *testing.T) {
 	require.Equal(t, map[string]any{"a": map[string]any{"list": []any{int64(1), map[string]any{"x": nil}}}, "c/d": int64(1) << 60}, got)
 	require.Equal(t, map[string]any{"a": map[string]any{"list": []any{int64(1)}, "n": int64(1) << 60}}, original, "the original is not modified")
 
+	// POL-05: a replace adds what an object does not have, as in kube-apiserver.
+	got, err = patch.Operations(original, []patch.Operation{
+		{Op: "replace", Path: "/b", Value: int64(1)},
+		{Op: "replace", Path: "/0", Value: int64(2)},
+		{Op: "replace", Path: "/a/list/0", Value: int64(4)},
+		{Op: "remove", Path: "/a/n"},
+		{Op: "replace", Path: "/a/n", Value: int64(5)},
+		{Op: "add", Path: "/c", Value: map[string]any{}},
+		{Op: "replace", Path: "/c/d", Value: int64(6)},
+	})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"a": map[string]any{"list": []any{int64(4)}, "n": int64(5)}, "b": int64(1), "0": int64(2), "c": map[string]any{"d": int64(6)},
+	}, got)
+
 	for _, c := range []struct {
 		operation patch.Operation
 		want      string

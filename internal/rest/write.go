@@ -207,7 +207,8 @@ func (c *call) writeOptions() registry.WriteOptions {
 	q := &c.info.Query
 	o := registry.WriteOptions{
 		DryRun:          q.IsDryRun(),
-		FieldManager:    cmp.Or(q.FieldManager, managerOf(c.r.UserAgent())),
+		FieldManager:    q.FieldManager,
+		DefaultManager:  managerOf(c.r.UserAgent()),
 		Force:           q.Force != nil && *q.Force,
 		FieldValidation: q.FieldValidation,
 	}
