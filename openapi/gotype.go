@@ -228,8 +228,11 @@ func writesText(t reflect.Type) bool {
 func newCodec(t reflect.Type) *codec { return &codec{name: t.PkgPath() + "." + t.Name(), goType: t} }
 
 // wideType rejects types whose values need not fit in the integers of an API, which have 64 bits
-// with a sign.
+// with a sign, and json.Number, which is text to Go and a number in JSON.
 func wideType(t reflect.Type, at place) error {
+	if t.Name() == "Number" && t.PkgPath() == "encoding/json" {
+		return at.errorf("Go type %s may be a number or text: use int64, float64, string or meta.RawJSON", t)
+	}
 	switch t.Kind() {
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
 		return at.errorf(`Go type %s has values that no API can hold: use uint32, or int64 with the tag minimum:"0"`, t)
