@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
@@ -200,6 +202,11 @@ func TestWhatIsNilIsTold(t *testing.T) {
 	require.EqualError(t, srv.Install(none, gadgets()), "kindwright: Change: the context is nil")
 	ctx, stop := context.WithCancel(t.Context())
 	t.Cleanup(func() { stop(); srv.Wait() })
+	_, err = kindwright.New(memory.New(), kindwright.Authenticate(authn.Union(nil)))
+	require.EqualError(t, err, "kindwright: Authenticate: a union has the nil authenticator 0")
+	_, err = kindwright.New(memory.New(), kindwright.Authorize(authz.Union(authz.AlwaysDeny(), nil)))
+	require.EqualError(t, err, "kindwright: Authorize: a union has the nil authorizer 1")
+
 	front := registry.From[gadget](srv.Engine())
 	_, err = front.Get(ctx, "default", "x")
 	require.EqualError(t, err, "registry: the server has no kind of Go type kindwright_test.gadget; give it to kindwright.Serve, and start the server first")

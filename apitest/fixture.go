@@ -63,6 +63,9 @@ func (s *Server) load(fsys fs.FS, patterns []string) error {
 			}
 		}
 	}
+	if len(all) == 0 {
+		return errors.New("the files have no object")
+	}
 	slices.SortStableFunc(all, func(a, b fixture) int { return turn(a.kind) - turn(b.kind) })
 	for len(all) > 0 {
 		var waiting []fixture // waiting for their owners

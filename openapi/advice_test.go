@@ -50,7 +50,9 @@ func TestFromType_RefusesWhatWouldSurprise(t *testing.T) {
 		_, err := openapi.FromType(reflect.TypeOf(c.object))
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := openapi.FromType(reflect.TypeOf(struct {
+	_, err := openapi.FromType(nil)
+	require.EqualError(t, err, "openapi: FromType: the type is nil")
+	_, err = openapi.FromType(reflect.TypeOf(struct {
 		Name string `validate:"required" minLength:"1"`
 		Size int32  `validate:"gt=0" minimum:"1"`
 	}{}))

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -71,6 +72,9 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 // rules of another library. A field may keep such rules (validate, binding, kubebuilder) if it also
 // has one of the tags above. The error reports all problems, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
+	if t == nil {
+		return nil, errors.New("openapi: FromType: the type is nil")
+	}
 	var types Types
 	s, err := types.Schema(t, options...)
 	if err == nil {
