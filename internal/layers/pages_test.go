@@ -1,11 +1,13 @@
 package layers
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +58,31 @@ func TestPagesNameWhatExists(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, pages, 50, "the pages were found")
 	require.Greater(t, links, 100, "their links were found")
+}
+
+// TestTheStandInCountsItsRecords checks how many objects the page of the stand-in says are compared.
+func TestTheStandInCountsItsRecords(t *testing.T) {
+	dir := filepath.Join(root, "examples/kube")
+	text, err := os.ReadFile(filepath.Join(dir, "README.md"))
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| .* \\| ([0-9,]+) (?:objects|kinds)\\b.* \\| `(testdata/[a-z]+\\.json)`").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, rows, 4)
+	for _, row := range rows {
+		var recorded map[string]json.RawMessage
+		data, err := os.ReadFile(filepath.Join(dir, row[2]))
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &recorded))
+		count := len(recorded)
+		if row[2] == "testdata/mutated.json" { // the changes of each object
+			count = 0
+			for _, changes := range recorded {
+				var each map[string]json.RawMessage
+				require.NoError(t, json.Unmarshal(changes, &each))
+				count += len(each)
+			}
+		}
+		require.Equal(t, strings.ReplaceAll(row[1], ",", ""), strconv.Itoa(count), row[2])
+	}
 }
 
 // page is a page, or a source file with its comments.
