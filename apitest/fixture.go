@@ -19,7 +19,7 @@ import (
 )
 
 // Load creates the objects in YAML or JSON files, which may contain several documents and lists. It
-// fails the test if it cannot create one. Patterns are those of fs.Glob; without patterns Load
+// fails the test if it cannot create one, or if there is none. Patterns are those of fs.Glob; without patterns Load
 // reads all .yaml, .yml and .json files below the root. It creates namespaces first, then
 // everything else in the order of the file names.
 //

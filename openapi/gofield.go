@@ -144,7 +144,8 @@ func (f *goField) readOptions(options string, at place) error {
 			return at.errorf("tag json:%q: numbers in strings are not supported", f.field.Tag.Get("json"))
 		case "inline", "embed", "unknown":
 			if !f.named {
-				return at.errorf("tag json:%q: encoding/json writes such a field under its own name: embed the type, or name the field", f.field.Tag.Get("json"))
+				return at.errorf("tag json:%q: encoding/json writes such a field under its own name: embed the type, or name the field",
+					f.field.Tag.Get("json"))
 			}
 		default:
 			if meant := nearly.Name(option, jsonOptions); meant != "" {

@@ -67,10 +67,11 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 // A type may contain itself. Its schema then contains itself, too. Fields below it cannot be
 // selectable or columns, because one object could contain many of them.
 //
-// FromType rejects types without a JSON form, time.Duration (use [meta.Duration]), unsigned integers
-// of 64 bits, tags that do not fit their field, and tags that look like a misspelt keyword or like
-// rules of another library. A field may keep such rules (validate, binding, kubebuilder) if it also
-// has one of the tags above. The error reports all problems, each with type, field and tag.
+// FromType rejects types without a JSON form, time.Duration (use [meta.Duration]), json.Number,
+// unsigned integers of 64 bits, tags that do not fit their field, tags at a field that encoding/json
+// leaves out, and tags that look like a misspelt keyword or like rules of another library. A field
+// may keep such rules (validate, binding, kubebuilder) if it also has one of the tags above. The error
+// reports all problems, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
 	if t == nil {
 		return nil, errors.New("openapi: FromType: the type is nil")

@@ -267,7 +267,8 @@ func checkObjectType(typ reflect.Type, schema *openapi.Schema) error {
 		return fmt.Errorf("kind of Go type %s: no field has the JSON name metadata; embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`", typ)
 	}
 	if err := json.Unmarshal([]byte(fullMetadata), reflect.New(typ).Interface()); err != nil {
-		return fmt.Errorf("kind of Go type %s: its field metadata cannot hold the metadata of objects: embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`: %w", typ, err)
+		return fmt.Errorf("kind of Go type %s: its field metadata cannot hold the metadata of objects: "+
+			"embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`: %w", typ, err)
 	}
 	return nil
 }
