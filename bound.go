@@ -120,6 +120,9 @@ func (s *Server) connect() error {
 func (s *Server) bindAuthenticators(all []authn.Authenticator) ([]authn.Authenticator, error) {
 	out := make([]authn.Authenticator, len(all))
 	for i, a := range all {
+		if guard.IsNil(a) {
+			return nil, fmt.Errorf("Authenticate: a union has the nil authenticator %d", i)
+		}
 		var err error
 		if out[i], err = s.bindAuthenticator(a); err != nil {
 			return nil, err
@@ -166,6 +169,9 @@ func (a boundAuthenticator) Authenticate(r *http.Request) (authn.User, bool, err
 func (s *Server) bindAuthorizers(all []authz.Authorizer) ([]authz.Authorizer, error) {
 	out := make([]authz.Authorizer, len(all))
 	for i, z := range all {
+		if guard.IsNil(z) {
+			return nil, fmt.Errorf("Authorize: a union has the nil authorizer %d", i)
+		}
 		var err error
 		if out[i], err = s.bindAuthorizer(z); err != nil {
 			return nil, err

@@ -10,16 +10,23 @@
 // The packages below, from the ground up:
 //
 //   - meta, status: the nouns of the API, and its errors
-//   - storage: the contract of a store; storage/memory and storage/bbolt implement it,
-//     storage/storagetest tests it
+//   - storage: the contract of a store; storage/memory, storage/bbolt and the module storage/etcd
+//     implement it, storage/encrypt encrypts, storage/copy moves, storage/storagetest tests it
 //   - openapi: schemas from Go structs; defaulting, pruning, validation, publishing
 //   - watch: the live view of one resource, for lists and watches
 //   - authn, authz, admission: who is asking, what they may do, and a server's own rules for writes
 //   - registry: kinds and what belongs to them; registry/connect: subresources that clients connect
 //     to
-//   - kinds: the kinds that clients expect to find, such as Namespace
+//   - kinds: the kinds that clients expect to find, such as Namespace; kinds/crd: kinds that
+//     clients define
 //   - client: a small typed client; apitest: a server inside a test
-//   - health: /healthz, /livez, /readyz
+//   - health: /healthz, /livez, /readyz; metrics: what /metrics says, for other programs
+//   - audit: records of what was done
+//   - aggregate, extension: servers in front of others, and behind a Kubernetes cluster
+//   - cel, apply: the rules in expressions, and who owns which field, for programs that need these
+//     alone; config: files in the formats of kube-apiserver
+//
+// docs/questions.md says what to use for what.
 //
 // Without Authenticate and Authorize, clients may only read /healthz, /livez and /readyz.
 //

@@ -13,10 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -187,4 +190,58 @@ func TestOPS_06_OptionsThatCannotBeMeant(t *testing.T) {
 	_, err := kindwright.New(memory.New(), kindwright.Limits{ReadsPerUser: 500}, kindwright.Limits{Reads: 600},
 		kindwright.Access{Hosts: []string{"*", "a.example", "a.example:80"}})
 	require.NoError(t, err, "all options together count")
+}
+
+// What a program forgot to give is an error that says so, not a panic elsewhere.
+func TestWhatIsNilIsTold(t *testing.T) {
+	var none context.Context
+	srv, err := kindwright.New(memory.New(), kindwright.Serve(gadgets()))
+	require.NoError(t, err)
+	require.EqualError(t, srv.Start(none), "kindwright: Start: the context is nil")
+	require.EqualError(t, srv.Run(none), "kindwright: Run: the context is nil")
+	require.EqualError(t, srv.Install(none, gadgets()), "kindwright: Change: the context is nil")
+	ctx, stop := context.WithCancel(t.Context())
+	t.Cleanup(func() { stop(); srv.Wait() })
+	_, err = kindwright.New(memory.New(), kindwright.Authenticate(authn.Union(nil)))
+	require.EqualError(t, err, "kindwright: Authenticate: a union has the nil authenticator 0")
+	_, err = kindwright.New(memory.New(), kindwright.Authorize(authz.Union(authz.AlwaysDeny(), nil)))
+	require.EqualError(t, err, "kindwright: Authorize: a union has the nil authorizer 1")
+
+	front := registry.From[gadget](srv.Engine())
+	_, err = front.Get(ctx, "default", "x")
+	require.EqualError(t, err, "registry: the server has no kind of Go type kindwright_test.gadget; give it to kindwright.Serve, and start the server first")
+	require.NoError(t, srv.Start(ctx))
+	_, err = front.Get(ctx, "default", "x")
+	require.True(t, status.IsNotFound(err), "a Front that was made before the start: %v", err)
+
+	_, err = registry.From[gadget](nil).Get(ctx, "default", "x")
+	require.EqualError(t, err, "registry: From: the objects are nil; give it Server.Engine")
+	_, err = front.Get(none, "default", "x")
+	require.EqualError(t, err, "registry: the context is nil")
+	_, err = front.AsSystem().Create(none, &gadget{})
+	require.EqualError(t, err, "registry: the context is nil")
+	_, err = front.Create(ctx, nil)
+	require.EqualError(t, err, "registry: the *kindwright_test.gadget to write is nil")
+	_, err = front.Modify(ctx, "default", "x", nil)
+	require.EqualError(t, err, "registry: Modify: the function is nil")
+}
+
+// A struct whose metadata cannot hold what a server stores there would make every read by Go code fail.
+func TestMetadataOfAnotherTypeAreRefused(t *testing.T) {
+	type odd struct {
+		meta.TypeMeta `json:",inline"`
+		Metadata      map[string]string `json:"metadata"`
+	}
+	type some struct {
+		meta.TypeMeta `json:",inline"`
+		Metadata      struct {
+			Name   string            `json:"name"`
+			Labels map[string]string `json:"labels,omitempty"`
+		} `json:"metadata"`
+	}
+	names := registry.Names{Kind: "Memo"}
+	_, err := kindwright.New(memory.New(), kindwright.Serve(registry.Kind[odd]{Group: "example.dev", Version: "v1", Plural: "memos", Names: names}))
+	require.ErrorContains(t, err, "odd: its field metadata cannot hold the metadata of objects: embed meta.ObjectMeta")
+	_, err = kindwright.New(memory.New(), kindwright.Serve(registry.Kind[some]{Group: "example.dev", Version: "v1", Plural: "memos", Names: names}))
+	require.NoError(t, err, "a part of the metadata")
 }

@@ -200,6 +200,9 @@ func OnListening(f func(net.Addr)) RunOption {
 // requests in flight finish, and the background work stops. Run returns nil after an orderly end.
 // Source: OPS-02.
 func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
+	if ctx == nil {
+		return errors.New("kindwright: Run: the context is nil")
+	}
 	cfg := &runConfig{address: "127.0.0.1:6443"}
 	for _, o := range opts {
 		if o == nil {

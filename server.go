@@ -407,6 +407,9 @@ func (s *Server) Install(ctx context.Context, definitions ...registry.Definition
 // An entry of remove without a version stands for all versions. After an error nothing has changed;
 // see engine.Engine.Change.
 func (s *Server) Change(ctx context.Context, remove []meta.GroupVersionResource, definitions ...registry.Definition) error {
+	if ctx == nil {
+		return errors.New("kindwright: Change: the context is nil")
+	}
 	if err := given("Change", "definition", definitions); err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
@@ -433,6 +436,9 @@ func (s *Server) Remove(resources ...meta.GroupResource) { s.engine.Remove(resou
 //
 // The work lasts until ctx ends. Then the server answers 503 and Wait returns.
 func (s *Server) Start(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("kindwright: Start: the context is nil")
+	}
 	context.AfterFunc(ctx, s.drain)
 	return s.start(ctx)
 }

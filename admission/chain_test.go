@@ -88,6 +88,9 @@ func TestInvalidChainsAreRejected(t *testing.T) {
 		`unknown operation "create"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Operations: []admission.Operation{"create"}}}}},
 		`names the resource "pods/"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"pods/"}}}}},
 		`names the resource "/status"`:  {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"/status"}}}}},
+		`names the resource "Pod"`:      {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"Pod"}}}}},
+		`names the resource "**"`:       {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"**"}}}}},
+		`names the group "apps/v1"`:     {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Groups: []string{"apps/v1"}}}}},
 		`names the resource "a/b/c"`:    {{Name: "x", Mutator: ok.Mutator, Rules: []admission.Rule{{Resources: []string{"a/b/c"}}}}},
 	} {
 		_, err := admission.NewChain(plugins...)

@@ -79,6 +79,11 @@ func (r Rule) compile() (matcher, error) {
 	if m.operations == 0 {
 		m.operations = Create.bit() | Update.bit() | Delete.bit() | Connect.bit()
 	}
+	for _, g := range r.Groups {
+		if g != "" && g != "*" && meta.CheckDNSSubdomain(g) != "" {
+			return m, fmt.Errorf("a rule names the group %q; write \"apps\", \"\" for the core group, or \"*\", without a version", g)
+		}
+	}
 	if !slices.Contains(r.Groups, "*") {
 		m.groups = slices.Clone(r.Groups)
 	}
@@ -86,6 +91,9 @@ func (r Rule) compile() (matcher, error) {
 		name, subresource, divided := strings.Cut(text, "/")
 		if name == "" || divided && subresource == "" || strings.Contains(subresource, "/") {
 			return m, fmt.Errorf("a rule names the resource %q; write \"pods\", \"pods/status\" or \"*/*\"", text)
+		}
+		if name != "*" && meta.CheckDNSSubdomain(name) != "" {
+			return m, fmt.Errorf("a rule names the resource %q; write the plural in lower case, such as \"pods\", or \"*\"", text)
 		}
 		m.resources = append(m.resources, resourceName{name, subresource})
 	}

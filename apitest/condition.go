@@ -37,6 +37,9 @@ const (
 // the requests of the test. Call it from the goroutine of the test.
 func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key, check func(obj *T) error) *T {
 	s.t.Helper()
+	if check == nil || key.Name == "" {
+		s.t.Fatalf("apitest: Eventually: give a key with a name, and a function; the key is %q", key)
+	}
 	var found *T
 	s.expect(ctx, target(kind.ClientResource(), key), func(state []byte) error {
 		if state == nil {
@@ -58,6 +61,9 @@ func Eventually[T any](ctx context.Context, s *Server, kind client.Kind[T], key 
 // Gone waits until an object does not exist, like [Eventually].
 func Gone[T any](ctx context.Context, s *Server, kind client.Kind[T], key meta.Key) {
 	s.t.Helper()
+	if key.Name == "" {
+		s.t.Fatalf("apitest: Gone: give a key with a name; it is %q", key)
+	}
 	s.expect(ctx, target(kind.ClientResource(), key), func(state []byte) error {
 		if state != nil {
 			return errors.New("it still exists")

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/client"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -184,4 +185,20 @@ func TestTheLatestRequestsAreRemembered(t *testing.T) {
 	require.False(t, last.Open)
 	require.Equal(t, "create", all[48].Verb)
 	require.Contains(t, all[48].Sent, "w-00119")
+}
+
+// A wait that cannot be meant fails at once, and not after its time.
+func TestWaitsWithoutANameOrAFunctionAreRejected(t *testing.T) {
+	for _, wait := range []func(srv *apitest.Server){
+		func(srv *apitest.Server) {
+			apitest.Eventually(t.Context(), srv, Widgets, meta.Key{Namespace: "default", Name: "a"}, nil)
+		},
+		func(srv *apitest.Server) {
+			apitest.Eventually(t.Context(), srv, Widgets, meta.Key{Namespace: "default"}, func(*Widget) error { return nil })
+		},
+		func(srv *apitest.Server) { apitest.Gone(t.Context(), srv, Widgets, meta.Key{Namespace: "default"}) },
+	} {
+		require.Contains(t, within(t, func(s *scope) { wait(apitest.New(s, Widgets)) }), "give a key with a name")
+	}
+	require.Contains(t, within(t, func(s *scope) { apitest.RoundTrip(s, nil) }), "RoundTrip: the definition is nil")
 }

@@ -149,17 +149,25 @@ func Hang() Effect {
 // Delay makes the request wait before anything is done. The time is virtual in a synctest bubble.
 // It counts against the server's limit for the request.
 func Delay(d time.Duration) Effect {
-	return effect(func(c *faultCall) {
+	return lasting(d, effect(func(c *faultCall) {
 		c.wait(c.r.Context(), d)
 		c.pass(c.w)
-	}, "delayed by %s", d)
+	}, "delayed by %s", d))
+}
+
+// lasting refuses an effect that lasts a negative time.
+func lasting(d time.Duration, e Effect) Effect {
+	if d < 0 {
+		e.wrong = fmt.Sprintf("%q: the time must not be negative", e.text)
+	}
+	return e
 }
 
 // DelayAnswer performs the request and delays the response.
 func DelayAnswer(d time.Duration) Effect {
-	return effect(func(c *faultCall) {
+	return lasting(d, effect(func(c *faultCall) {
 		c.pass(&heldAnswer{ResponseWriter: c.w, hold: func() { c.wait(c.client(), d) }})
-	}, "answered %s later", d)
+	}, "answered %s later", d))
 }
 
 // Stale answers reads from the state at the time when the fault is set up, as a server whose cache

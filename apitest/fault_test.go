@@ -172,15 +172,17 @@ func TestAFaultThatMustFireAndDoesNotFailsTheTest(t *testing.T) {
 // A fault that can never fire would let a useless test pass.
 func TestImpossibleFaultsAreRejected(t *testing.T) {
 	for want, fault := range map[string]apitest.Fault{
-		`there is no verb "udpate"`:           {Verb: "get,udpate", Effect: apitest.Answer(500)},
-		`there is no verb " list"`:            {Verb: "get, list", Effect: apitest.Answer(500)},
-		"must not be negative":                {Times: -1, Effect: apitest.Answer(500)},
-		"200 is not the code of a refusal":    {Effect: apitest.Answer(200)},
-		"9999 is not the code of a refusal":   {Effect: apitest.RetryAfter(9999, 1)},
-		"0 is not the code of a refusal":      {Verb: "watch", Effect: apitest.EndWatch(1, 0)},
-		"Refuse needs an error":               {Effect: apitest.Refuse(nil)},
-		"does not apply to the verb get,list": {Verb: "get,list", Effect: apitest.BreakWatch(1)},
-		"does not apply to the verb update":   {Verb: "update", Effect: apitest.Stale()},
+		`there is no verb "udpate"`:            {Verb: "get,udpate", Effect: apitest.Answer(500)},
+		`there is no verb " list"`:             {Verb: "get, list", Effect: apitest.Answer(500)},
+		"must not be negative":                 {Times: -1, Effect: apitest.Answer(500)},
+		"the time must not be negative":        {Effect: apitest.Delay(-1)},
+		`"answered -1ns later": the time must`: {Effect: apitest.DelayAnswer(-1)},
+		"200 is not the code of a refusal":     {Effect: apitest.Answer(200)},
+		"9999 is not the code of a refusal":    {Effect: apitest.RetryAfter(9999, 1)},
+		"0 is not the code of a refusal":       {Verb: "watch", Effect: apitest.EndWatch(1, 0)},
+		"Refuse needs an error":                {Effect: apitest.Refuse(nil)},
+		"does not apply to the verb get,list":  {Verb: "get,list", Effect: apitest.BreakWatch(1)},
+		"does not apply to the verb update":    {Verb: "update", Effect: apitest.Stale()},
 	} {
 		require.Contains(t, within(t, func(s *scope) { apitest.New(s, Widgets).Fail(fault) }), want)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // Load creates the objects in YAML or JSON files, which may contain several documents and lists. It
-// fails the test if it cannot create one. Patterns are those of fs.Glob; without patterns Load
+// fails the test if it cannot create one, or if there is none. Patterns are those of fs.Glob; without patterns Load
 // reads all .yaml, .yml and .json files below the root. It creates namespaces first, then
 // everything else in the order of the file names.
 //
@@ -62,6 +62,9 @@ func (s *Server) load(fsys fs.FS, patterns []string) error {
 				all = append(all, f)
 			}
 		}
+	}
+	if len(all) == 0 {
+		return errors.New("the files have no object")
 	}
 	slices.SortStableFunc(all, func(a, b fixture) int { return turn(a.kind) - turn(b.kind) })
 	for len(all) > 0 {

@@ -94,6 +94,8 @@ func TestLoadSaysWhatIsWrongAndWhere(t *testing.T) {
 		require.Contains(t, problems, "apitest: Load: ")
 		require.Contains(t, problems, c.want)
 	}
+	require.Contains(t, within(t, func(s *scope) { apitest.New(s, Widgets).Load(files(nil)) }), "Load: the files have no object")
+	require.Contains(t, within(t, func(s *scope) { apitest.New(s, Widgets).Load(nil) }), "Load: the file system is nil; give os.DirFS")
 	problems := within(t, func(s *scope) { apitest.New(s, Widgets).Load(files(shop), "*.yaml", "*.toml") })
 	require.Contains(t, problems, `"*.toml": no such file`)
 }

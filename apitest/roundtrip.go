@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -53,6 +54,10 @@ const defaultSeeds = 200
 // Check runs the test.
 func (c RoundTrips) Check(t testing.TB, d registry.Definition) {
 	t.Helper()
+	if guard.IsNil(d) {
+		t.Fatalf("apitest: RoundTrip: the definition is nil")
+		return
+	}
 	bundle, err := d.Define(registry.Env{GroupDomain: "k8s.io"})
 	if err != nil {
 		t.Fatalf("apitest: %v", err)

@@ -135,6 +135,15 @@ func TestObjectsAreTheOnesThatWereDeclared(t *testing.T) {
 func TestNewEnvironmentRejectsContradictions(t *testing.T) {
 	_, err := cel.NewEnvironment(cel.Claims(), cel.Claims())
 	require.EqualError(t, err, "two variables of the name claims")
+	for want, v := range map[string]cel.Variable{
+		`variable "": the name must be`:          {Type: cel.String()},
+		`variable "a-b": the name must be`:       {Name: "a-b", Type: cel.String()},
+		`variable "in": the name is a word of`:   {Name: "in", Type: cel.String()},
+		`variable "claims": the type is missing`: {Name: "claims"},
+	} {
+		_, err := cel.NewEnvironment(v)
+		require.ErrorContains(t, err, want)
+	}
 	one := cel.Object("o", map[string]cel.Type{"a": cel.String()})
 	other := cel.Object("o", map[string]cel.Type{"a": cel.Bool()})
 	_, err = cel.NewEnvironment(cel.Variable{Name: "x", Type: cel.List(one)}, cel.Variable{Name: "y", Type: cel.Map(other)})

@@ -2,6 +2,8 @@ package cel
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -26,6 +28,15 @@ const (
 	// maxExpressionDepth is how deep the calls of an expression may nest.
 	maxExpressionDepth = 100
 )
+
+// variableName is what the language takes for a name.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// reservedNames are words of the language, and those that it keeps for itself.
+var reservedNames = []string{
+	"true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+	"namespace", "return", "var", "void", "while",
+}
 
 // Variable is a name that expressions can use.
 type Variable struct {
@@ -123,6 +134,14 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 			return nil, fmt.Errorf("two variables of the name %s", v.Name)
 		}
 		seen[v.Name] = true
+		switch {
+		case !variableName.MatchString(v.Name):
+			return nil, fmt.Errorf("variable %q: the name must be a letter or _, followed by letters, digits and _", v.Name)
+		case slices.Contains(reservedNames, v.Name):
+			return nil, fmt.Errorf("variable %q: the name is a word of the language", v.Name)
+		case v.Type.is == nil:
+			return nil, fmt.Errorf("variable %q: the type is missing", v.Name)
+		}
 		if err := merge(objects, v.Type.objects); err != nil {
 			return nil, err
 		}

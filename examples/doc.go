@@ -9,4 +9,7 @@
 //   - controllertest: a controller, and a test that lets hours of its back-off pass in milliseconds
 //   - controller: a server and its controllers, by controller-runtime, in one program; a module of
 //     its own
+//   - cluster: the server for many processes on one etcd, and kindwright-store, which backs up,
+//     restores and moves stores; a module of its own
+//   - extension: a server behind the aggregator of a Kubernetes cluster
 package examples

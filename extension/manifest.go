@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strconv"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/meta"
 )
+
+// volumeSize is how sizes are written in Kubernetes.
+var volumeSize = regexp.MustCompile(`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`)
 
 // Deployment says what the manifests of a server in a cluster hold beside what its Config says.
 type Deployment struct {
@@ -53,6 +57,9 @@ func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 		return fmt.Errorf("extension: Deployment.Replicas: %d must not be negative", d.Replicas)
 	case d.Replicas > 1 && d.Volume != "":
 		return errors.New("extension: Deployment.Volume: several replicas cannot share a file; leave it out, and give them a store that they share")
+	}
+	if d.Volume != "" && !volumeSize.MatchString(d.Volume) {
+		return fmt.Errorf("extension: Deployment.Volume: %q must be a size such as 10Gi", d.Volume)
 	}
 	if d.Replicas == 0 {
 		d.Replicas = 1

@@ -60,6 +60,9 @@ func TestOPS_08_ManifestsFollowTheProgram(t *testing.T) {
 	require.ErrorContains(t, WriteManifests(&bytes.Buffer{}, bad, Deployment{Image: "x"}), "Config.Advertise")
 	bad.Advertise, bad.Listen = "", ":0"
 	require.ErrorContains(t, WriteManifests(&bytes.Buffer{}, bad, Deployment{Image: "x"}), "Config.Listen")
+	bad.Listen = ""
+	require.ErrorContains(t, WriteManifests(&bytes.Buffer{}, bad, Deployment{Image: "x", Volume: "lots"}), `Deployment.Volume: "lots" must be a size such as 10Gi`)
+	require.NoError(t, WriteManifests(&bytes.Buffer{}, bad, Deployment{Image: "x", Volume: "1.5Ti"}))
 	bad.Kinds = append(bad.Kinds, nil)
 	require.ErrorContains(t, WriteManifests(&bytes.Buffer{}, bad, Deployment{Image: "x"}), "Kinds: [1] is nil")
 }

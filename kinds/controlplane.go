@@ -1,7 +1,10 @@
 package kinds
 
 import (
+	"fmt"
+
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -26,13 +29,23 @@ func (o EventOption) apply(c *controlPlane) { c.events = append(c.events, o) }
 func ControlPlane(opts ...ControlPlaneOption) registry.Definition {
 	var c controlPlane
 	for _, o := range opts {
-		o.apply(&c)
+		if !guard.IsNil(o) {
+			o.apply(&c)
+		}
 	}
 	return all{
 		Namespaces(c.namespaces...), Events(c.events...), Leases(),
 		TokenReviews(), SelfSubjectReviews(),
 		SubjectAccessReviews(), LocalSubjectAccessReviews(), SelfSubjectAccessReviews(), SelfSubjectRulesReviews(),
 	}
+}
+
+// define asks the definition that a wrapper was given for its bundle.
+func define(wrapper string, of registry.Definition, env registry.Env) (registry.Bundle, error) {
+	if guard.IsNil(of) {
+		return registry.Bundle{}, fmt.Errorf("kinds.%s: the definition is nil", wrapper)
+	}
+	return of.Define(env)
 }
 
 // all joins several definitions.

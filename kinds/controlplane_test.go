@@ -36,3 +36,17 @@ func TestControlPlaneTakesTheOptionsOfItsKinds(t *testing.T) {
 	_, err = kinds.ControlPlane(kinds.EventTTL(-1)).Define(registry.Env{GroupDomain: "k8s.io", Authenticator: authn.Anonymous(), Authorizer: authz.AlwaysAllow()})
 	require.ErrorContains(t, err, "time to live")
 }
+
+// A wrapper without a definition says which one it is.
+func TestWrappersOfNothingAreRefused(t *testing.T) {
+	for want, d := range map[string]registry.Definition{
+		"kinds.WithRBAC: the definition is nil":     kinds.WithRBAC(kinds.RBACOptions{}, nil),
+		"kinds.WithPolicies: the definition is nil": kinds.WithPolicies(nil),
+		"kinds.WithWebhooks: the definition is nil": kinds.WithWebhooks(kinds.WebhookOptions{}, nil),
+	} {
+		_, err := d.Define(registry.Env{GroupDomain: "k8s.io"})
+		require.EqualError(t, err, want)
+	}
+	_, err := kinds.ControlPlane(nil).Define(registry.Env{GroupDomain: "k8s.io", Authenticator: authn.Anonymous(), Authorizer: authz.AlwaysAllow()})
+	require.NoError(t, err, "no option is none")
+}

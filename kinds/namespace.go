@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -122,6 +123,11 @@ var namespaceResource = meta.GroupVersionResource{Version: "v1", Resource: "name
 
 // Define implements registry.Definition.
 func (n *namespaces) Define(registry.Env) (registry.Bundle, error) {
+	for _, name := range slices.Concat(n.initial, n.protected) {
+		if why := meta.CheckDNSLabel(name); why != "" {
+			return registry.Bundle{}, fmt.Errorf("namespaces: the name %q %s", name, why)
+		}
+	}
 	r, err := n.resource()
 	if err != nil {
 		return registry.Bundle{}, err

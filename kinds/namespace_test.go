@@ -104,6 +104,11 @@ func TestNS_08_ProtectedAndMisnamed(t *testing.T) {
 	}
 	_, err := e.Create(t.Context(), registry.Target{Resource: namespaces}, []byte(`{"metadata":{"name":"a.b"}}`), registry.WriteOptions{})
 	require.True(t, status.IsInvalid(err))
+
+	for _, bad := range []kinds.NamespaceOption{kinds.InitialNamespaces("team", "A B"), kinds.ProtectedNamespaces("A B")} {
+		_, err = kinds.Namespaces(bad).Define(registry.Env{GroupDomain: "k8s.io"})
+		require.ErrorContains(t, err, `namespaces: the name "A B" must consist of`)
+	}
 }
 
 // NS-06: the phase matches the deletion timestamp, whatever is written to the status.

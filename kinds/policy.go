@@ -134,9 +134,10 @@ func paramRefColumn() openapi.Column {
 	}
 }
 
-// WithPolicies gives the kinds of a definition that have the group admissionregistration.{domain} what
-// belongs to admission policies, whatever their Go types are: their validation, and the plugin that
-// evaluates them. The kinds bring their own defaults.
+// WithPolicies is for a program that brings its own Go types of these kinds, such as those of
+// k8s.io/api; [Policies] has some. It gives the kinds of a definition that have the group
+// admissionregistration.{domain} what belongs to admission policies: their validation, and the plugin
+// that evaluates them. The kinds bring their own defaults.
 //
 // Source: POL-01.
 func WithPolicies(of registry.Definition, options ...PolicyOption) registry.Definition {
@@ -157,7 +158,7 @@ func (w *withPolicies) CollectMetrics(r *metrics.Registry) { w.stats.CollectMetr
 
 // Define implements registry.Definition.
 func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
-	b, err := w.of.Define(env)
+	b, err := define("WithPolicies", w.of, env)
 	if err != nil {
 		return b, err
 	}

@@ -132,8 +132,9 @@ type RBACOptions struct {
 	NoAggregation bool
 }
 
-// WithRBAC gives the kinds of a definition that have the group rbac.authorization.{domain} what belongs to
-// them, whatever their Go types are:
+// WithRBAC is for a program that brings its own Go types of these kinds, such as those of
+// k8s.io/api; [RBAC] has some. It gives the kinds of a definition that have the group
+// rbac.authorization.{domain} what belongs to them:
 //
 //   - A user who writes a role or a binding must have all that it grants, or the verb escalate on
 //     the role or bind on the role that is bound, or be in system:masters.
@@ -153,7 +154,7 @@ type withRBAC struct {
 
 // Define implements registry.Definition.
 func (w withRBAC) Define(env registry.Env) (registry.Bundle, error) {
-	b, err := w.of.Define(env)
+	b, err := define("WithRBAC", w.of, env)
 	if err != nil {
 		return b, err
 	}

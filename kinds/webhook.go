@@ -109,9 +109,10 @@ func webhooksColumn() openapi.Column {
 	}
 }
 
-// WithWebhooks gives the kinds of a definition that configure admission webhooks what belongs to them,
-// whatever their Go types are: their validation, and the plugins that ask the webhooks. The kinds bring
-// their own defaults.
+// WithWebhooks is for a program that brings its own Go types of these kinds, such as those of
+// k8s.io/api; [Webhooks] has some. It gives the kinds of a definition that configure admission
+// webhooks what belongs to them: their validation, and the plugins that ask the webhooks. The kinds
+// bring their own defaults.
 //
 // Source: WHK-01.
 func WithWebhooks(o WebhookOptions, of registry.Definition) registry.Definition {
@@ -131,7 +132,7 @@ func (w *withWebhooks) CollectMetrics(r *metrics.Registry) { w.options.Stats.Col
 
 // Define implements registry.Definition.
 func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
-	b, err := w.of.Define(env)
+	b, err := define("WithWebhooks", w.of, env)
 	if err != nil {
 		return b, err
 	}

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 	"time"
@@ -30,15 +31,45 @@ func TestFromType_RefusesWhatWouldSurprise(t *testing.T) {
 		{struct {
 			Name string `binding:"required" column:"Name"`
 		}{}, `tag binding:"required" has no effect`},
+		{struct {
+			Name string `json:"name,omitempy"` //nolint:staticcheck // the mistake
+		}{}, `.name: tag json:"name,omitempy": did you mean omitempty?`},
+		{one("Name", "", `json:"name, omitzero"`), `.name: tag json:"name, omitzero": did you mean omitzero?`},
+		{struct {
+			Spec struct{ Size int } `json:",inline"` //nolint:staticcheck // the mistake
+		}{}, `.Spec: tag json:",inline": encoding/json writes such a field under its own name: embed the type, or name the field`},
+		{one("name", "example.com/here", `json:"name"`), `.name: tag json:"name" has no effect: the field is not exported`},
+		{struct {
+			size int32 `minimum:"1"` //nolint:unused // the mistake
+		}{}, `.size: tag minimum:"1" has no effect: the field is not exported`},
+		{struct {
+			Size int32 `json:"-" minimum:"1"`
+		}{}, `.Size: tag minimum:"1" has no effect: encoding/json leaves the field out`},
+		{struct{ Size json.Number }{}, `Go type json.Number may be a number or text: use int64, float64, string or meta.RawJSON`},
 	} {
 		_, err := openapi.FromType(reflect.TypeOf(c.object))
 		require.ErrorContains(t, err, c.want)
 	}
-	_, err := openapi.FromType(reflect.TypeOf(struct {
+	_, err := openapi.FromType(nil)
+	require.EqualError(t, err, "openapi: FromType: the type is nil")
+	_, err = openapi.FromType(reflect.TypeOf(struct {
 		Name string `validate:"required" minLength:"1"`
 		Size int32  `validate:"gt=0" minimum:"1"`
 	}{}))
 	require.NoError(t, err, "a rule of ours beside that of another library")
+	_, err = openapi.FromType(reflect.TypeOf(struct {
+		cache   map[string]int //nolint:unused // a field that is no part of the API
+		Derived int            `json:"-" doc:"Computed." yaml:"derived"`
+		Spec    struct{ Size int }
+		_       struct{} `rule:"self.Spec.Size > 0"`
+	}{}))
+	require.NoError(t, err, "fields that are left out on purpose")
+}
+
+// one returns a struct with one text field, whose mistake go vet would see in source text.
+func one(name, pkg string, tag reflect.StructTag) any {
+	field := reflect.StructField{Name: name, PkgPath: pkg, Type: reflect.TypeFor[string](), Tag: tag}
+	return reflect.Zero(reflect.StructOf([]reflect.StructField{field})).Interface()
 }
 
 func TestTimesAreExplainedWithoutGo(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/kindwright/kindwright/internal/nearly"
 )
 
 // goField is a field of a struct as encoding/json sees it.
@@ -89,6 +91,9 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 		tag := sf.Tag.Get("json")
 		name, options, _ := strings.Cut(tag, ",")
 		if tag == "-" || !sf.IsExported() && !sf.Anonymous {
+			if err := checkLeftOut(sf, at); err != nil {
+				return err
+			}
 			continue
 		}
 		path := append(slices.Clone(index), i)
@@ -118,15 +123,56 @@ func collectFields(t reflect.Type, index []int, omitted bool, open map[reflect.T
 			name: cmp.Or(name, sf.Name), field: sf, owner: t, index: path, named: name != "", omitted: omitted,
 			optional: sf.Type.Kind() == reflect.Pointer,
 		}
-		for option := range strings.SplitSeq(options, ",") {
-			switch option {
-			case "omitempty", "omitzero":
-				f.omitted = true
-			case "string":
-				return at.field(f.name).errorf("tag json:%q: numbers in strings are not supported", tag)
-			}
+		if err := f.readOptions(options, at.field(f.name)); err != nil {
+			return err
 		}
 		*all = append(*all, f)
+	}
+	return nil
+}
+
+// jsonOptions are the options of json tags that the JSON of an object can depend on.
+var jsonOptions = []string{"omitempty", "omitzero", "string", "inline", "embed"}
+
+// readOptions reads what a json tag says beside the name.
+func (f *goField) readOptions(options string, at place) error {
+	for option := range strings.SplitSeq(options, ",") {
+		switch option {
+		case "omitempty", "omitzero":
+			f.omitted = true
+		case "string":
+			return at.errorf("tag json:%q: numbers in strings are not supported", f.field.Tag.Get("json"))
+		case "inline", "embed", "unknown":
+			if !f.named {
+				return at.errorf("tag json:%q: encoding/json writes such a field under its own name: embed the type, or name the field",
+					f.field.Tag.Get("json"))
+			}
+		default:
+			if meant := nearly.Name(option, jsonOptions); meant != "" {
+				return at.errorf("tag json:%q: did you mean %s?", f.field.Tag.Get("json"), meant)
+			}
+		}
+	}
+	return nil
+}
+
+// checkLeftOut refuses tags at a field that encoding/json leaves out, since they have no effect. Blank
+// fields have the rules of their struct.
+func checkLeftOut(sf reflect.StructField, at place) error {
+	why := "encoding/json leaves the field out"
+	if !sf.IsExported() {
+		why = "the field is not exported, so encoding/json leaves it out"
+	}
+	if name := sf.Tag.Get("json"); name != "" && name != "-" {
+		return at.field(sf.Name).errorf("tag json:%q has no effect: %s", name, why)
+	}
+	if sf.Name == "_" {
+		return nil
+	}
+	for _, name := range keywords {
+		if text, given := sf.Tag.Lookup(name); given && name != "doc" {
+			return at.field(sf.Name).errorf("tag %s:%q has no effect: %s", name, text, why)
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -66,11 +67,15 @@ func RequiredWhenTagged() Option { return func(r *goReader) { r.onlyTagged = tru
 // A type may contain itself. Its schema then contains itself, too. Fields below it cannot be
 // selectable or columns, because one object could contain many of them.
 //
-// FromType rejects types without a JSON form, time.Duration (use [meta.Duration]), unsigned integers
-// of 64 bits, tags that do not fit their field, and tags that look like a misspelt keyword or like
-// rules of another library. A field may keep such rules (validate, binding, kubebuilder) if it also
-// has one of the tags above. The error reports all problems, each with type, field and tag.
+// FromType rejects types without a JSON form, time.Duration (use [meta.Duration]), json.Number,
+// unsigned integers of 64 bits, tags that do not fit their field, tags at a field that encoding/json
+// leaves out, and tags that look like a misspelt keyword or like rules of another library. A field
+// may keep such rules (validate, binding, kubebuilder) if it also has one of the tags above. The error
+// reports all problems, each with type, field and tag.
 func FromType(t reflect.Type, options ...Option) (*Schema, error) {
+	if t == nil {
+		return nil, errors.New("openapi: FromType: the type is nil")
+	}
 	var types Types
 	s, err := types.Schema(t, options...)
 	if err == nil {
@@ -228,8 +233,11 @@ func writesText(t reflect.Type) bool {
 func newCodec(t reflect.Type) *codec { return &codec{name: t.PkgPath() + "." + t.Name(), goType: t} }
 
 // wideType rejects types whose values need not fit in the integers of an API, which have 64 bits
-// with a sign.
+// with a sign, and json.Number, which is text to Go and a number in JSON.
 func wideType(t reflect.Type, at place) error {
+	if t.Name() == "Number" && t.PkgPath() == "encoding/json" {
+		return at.errorf("Go type %s may be a number or text: use int64, float64, string or meta.RawJSON", t)
+	}
 	switch t.Kind() {
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
 		return at.errorf(`Go type %s has values that no API can hold: use uint32, or int64 with the tag minimum:"0"`, t)

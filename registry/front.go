@@ -50,7 +50,12 @@ func For[T any](ctx context.Context) Front[T] {
 // From returns the objects of the kind of T in a server, for code that is not called by it:
 //
 //	rooms := registry.From[Room](srv.Engine())
+//
+// It may be made before the server has started, and used afterwards.
 func From[T any](o Objects) Front[T] {
+	if o == nil {
+		return Front[T]{wrong: errNilObjects}
+	}
 	f := Front[T]{objects: o}
 	f.resource, f.wrong = resourceOf(o, reflect.TypeFor[T]())
 	return f
@@ -67,6 +72,12 @@ func (f Front[T]) With(o WriteOptions) Front[T] { f.options = o; return f }
 
 // begin prepares a call.
 func (f *Front[T]) begin(ctx context.Context, namespace, name string) (context.Context, Target, error) {
+	if ctx == nil {
+		return ctx, Target{}, errNilContext
+	}
+	if f.wrong != nil && f.objects != nil {
+		f.resource, f.wrong = resourceOf(f.objects, reflect.TypeFor[T]()) // the kind may have come since
+	}
 	if f.system {
 		ctx = authn.WithUser(ctx, serverUser)
 	}
@@ -173,6 +184,9 @@ func (f Front[T]) Apply(ctx context.Context, obj *T) (*T, error) {
 
 // send writes an object to the place that its metadata name.
 func (f *Front[T]) send(ctx context.Context, obj *T, write func(context.Context, Target, []byte) (*Result, error)) (*T, error) {
+	if obj == nil {
+		return nil, fmt.Errorf("registry: the %T to write is nil", obj)
+	}
 	object, err := typed.Encode(obj)
 	if err != nil {
 		return nil, err
@@ -222,6 +236,9 @@ func (f Front[T]) Modify(ctx context.Context, namespace, name string, change fun
 	ctx, t, err := f.begin(ctx, namespace, name)
 	if err != nil {
 		return nil, err
+	}
+	if change == nil {
+		return nil, errNilChange
 	}
 	read := t
 	read.Subresource = ""

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -265,8 +266,19 @@ func checkObjectType(typ reflect.Type, schema *openapi.Schema) error {
 	if _, ok := schema.Lookup("metadata", "uid"); !ok {
 		return fmt.Errorf("kind of Go type %s: no field has the JSON name metadata; embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`", typ)
 	}
+	if err := json.Unmarshal([]byte(fullMetadata), reflect.New(typ).Interface()); err != nil {
+		return fmt.Errorf("kind of Go type %s: its field metadata cannot hold the metadata of objects: "+
+			"embed meta.ObjectMeta with the tag `json:\"metadata,omitzero\"`: %w", typ, err)
+	}
 	return nil
 }
+
+// fullMetadata is an object with every kind of metadata that a server sets.
+const fullMetadata = `{"metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"1","generation":1,
+	"creationTimestamp":"2006-01-02T15:04:05Z","deletionTimestamp":"2006-01-02T15:04:05Z","deletionGracePeriodSeconds":1,
+	"labels":{"d":"e"},"annotations":{"f":"g"},"finalizers":["h"],
+	"ownerReferences":[{"apiVersion":"v1","kind":"I","name":"j","uid":"k","controller":true}],
+	"managedFields":[{"manager":"l","operation":"Update","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:m":{}}}]}}`
 
 // framed puts the columns that people look for first and last around those of a kind.
 func framed(columns []openapi.Column) []openapi.Column {

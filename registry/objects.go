@@ -53,13 +53,20 @@ var serverUser = authn.User{Name: "system:apiserver", Groups: []string{authn.Gro
 func resourceOf(o Objects, t reflect.Type) (meta.GroupVersionResource, error) {
 	switch found := o.ResourcesOf(t); len(found) {
 	case 0:
-		return meta.GroupVersionResource{}, fmt.Errorf("registry: the server has no kind of Go type %s", t)
+		return meta.GroupVersionResource{}, fmt.Errorf("registry: the server has no kind of Go type %s; give it to kindwright.Serve, and start the server first", t)
 	case 1:
 		return found[0], nil
 	default:
 		return meta.GroupVersionResource{}, fmt.Errorf("registry: Go type %s belongs to more than one kind: %s and %s", t, found[0], found[1])
 	}
 }
+
+// What a caller forgot to give.
+var (
+	errNilObjects = errors.New("registry: From: the objects are nil; give it Server.Engine")
+	errNilContext = errors.New("registry: the context is nil")
+	errNilChange  = errors.New("registry: Modify: the function is nil")
+)
 
 // errNoObjects is what a Front of For answers outside a server.
 var errNoObjects = errors.New("registry: the context is not that of a hook, an admission plugin or a subresource; use From")

@@ -69,12 +69,11 @@ func WithReloadError(failed func(error)) Option { return func(r *reading) { r.fa
 // going to be; one that replaces the file at path is read as it is. Requests that come while another
 // one reads do not wait for it. While the file is damaged or gone, its last good state counts.
 func Open(path string, opts ...Option) (*File, error) {
-	how := reading{failed: func(error) {}}
-	for _, o := range opts {
-		o(&how)
+	how, err := readingOf(opts)
+	if err != nil {
+		return nil, err
 	}
 	f := &File{}
-	var err error
 	f.follow, err = files.Follow(func() error {
 		data, err := files.ReadSecret(path)
 		if err != nil {
@@ -109,9 +108,12 @@ func (f *File) Healthy() error {
 // a token that no request could carry (see [authn.CheckToken]), a duplicate token, an empty user
 // name, and a name that [authn.CheckIssued] rejects. A file without tokens is an error, too.
 func Read(r io.Reader, opts ...Option) (*File, error) {
-	var how reading
-	for _, o := range opts {
-		o(&how)
+	if r == nil {
+		return nil, errors.New("tokens: the reader is nil")
+	}
+	how, err := readingOf(opts)
+	if err != nil {
+		return nil, err
 	}
 	read, err := how.read(r)
 	if err != nil {
@@ -120,6 +122,21 @@ func Read(r io.Reader, opts ...Option) (*File, error) {
 	f := &File{}
 	f.tokens.Store(read)
 	return f, nil
+}
+
+// readingOf returns how a file is read with options.
+func readingOf(opts []Option) (reading, error) {
+	var how reading
+	for i, o := range opts {
+		if o == nil {
+			return how, fmt.Errorf("tokens: option %d is nil", i)
+		}
+		o(&how)
+	}
+	if how.failed == nil {
+		how.failed = func(error) {}
+	}
+	return how, nil
 }
 
 func (how *reading) read(r io.Reader) (*tokens, error) {

@@ -205,6 +205,16 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 }
 
+// What a program forgot to give is an error.
+func TestWhatIsNilIsTold(t *testing.T) {
+	_, err := token.Read(nil)
+	require.EqualError(t, err, "tokens: the reader is nil")
+	_, err = token.Read(strings.NewReader("a,b,c"), nil)
+	require.EqualError(t, err, "tokens: option 0 is nil")
+	_, err = token.Open("tokens.csv", token.WithReloadError(nil), nil)
+	require.EqualError(t, err, "tokens: option 1 is nil")
+}
+
 // Service accounts belong to those who issue their tokens, unless the file's owner says otherwise.
 func TestS21_TokensOfServiceAccounts(t *testing.T) {
 	const line = "t1,system:serviceaccount:team:robot,1"

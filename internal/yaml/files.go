@@ -2,6 +2,7 @@ package yaml
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -12,6 +13,9 @@ import (
 // Files returns the names of the files that match patterns, which are those of fs.Glob. Without
 // patterns it returns all .yaml, .yml and .json files below the root.
 func Files(fsys fs.FS, patterns []string) (names []string, err error) {
+	if fsys == nil {
+		return nil, errors.New("the file system is nil; give os.DirFS(\"directory\"), for instance")
+	}
 	for _, p := range patterns {
 		found, err := fs.Glob(fsys, p)
 		if err != nil {

@@ -174,6 +174,15 @@ func TestD8_MetaPage(t *testing.T) {
 	}
 }
 
+// The advice about a file that is not there tells it from a directory that is not there.
+func TestTheAdviceAboutMissingFiles(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Examine(filepath.Join(dir, "none.db"))
+	require.ErrorContains(t, err, "; give the path of a file that exists")
+	_, err = Open(filepath.Join(dir, "none", "a.db"))
+	require.ErrorContains(t, err, "; make the directory first")
+}
+
 func TestD8_WrongFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 )
 
 // The problems of a store's file; [FileError] has the details.
@@ -49,7 +51,11 @@ func fileError(path string, err error) error {
 	if errors.As(err, &named) {
 		return err
 	}
-	return &FileError{Path: path, Err: err, Remedy: remedy(err)}
+	remedy := remedy(err)
+	if _, missing := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) && missing == nil {
+		remedy = "give the path of a file that exists"
+	}
+	return &FileError{Path: path, Err: err, Remedy: remedy}
 }
 
 func remedy(err error) string {

@@ -64,6 +64,9 @@ func EtcdKeys(prefix string) func(key string) string {
 
 // New returns a backend that keeps what it is given in b, encrypted by rules. Closing it closes b.
 func New(b storage.Backend, rules []Rule, opts ...Option) (*Backend, error) {
+	if b == nil {
+		return nil, errors.New("the storage backend is nil")
+	}
 	e := &Backend{backend: b, place: func(key string) string { return key }}
 	for _, o := range opts {
 		if o != nil {

@@ -97,12 +97,17 @@ func TestENC_01_RulesAreFoundByResource(t *testing.T) {
 		"aescbc: at least one key is required":          encrypt.AESCBC(),
 		"a key has no name":                             encrypt.AESCBC(key("", 16)),
 		"a provider without keys":                       {},
+		"kms: the plugin is nil":                        encrypt.KMS(nil),
 	} {
 		_, err := encrypt.New(db, rule("secrets", bad))
 		require.ErrorContains(t, err, want)
 	}
 	_, err := encrypt.New(db, rule("secrets"))
 	require.ErrorContains(t, err, "has no providers")
+	_, err = encrypt.New(db, []encrypt.Rule{{Providers: []encrypt.Provider{encrypt.Identity()}}})
+	require.ErrorContains(t, err, "rule 0 names no resources, so it encrypts nothing")
+	_, err = encrypt.New(nil, nil)
+	require.ErrorContains(t, err, "the storage backend is nil")
 	require.Equal(t, `key "a" key "a" [key "a"]`, fmt.Sprintf("%v %#v %v", key("a", 32), key("a", 32), []encrypt.Key{key("a", 32)}))
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -74,6 +75,9 @@ func Identity() Provider { return Provider{forms: []form{{cipher: plain{}}}} }
 
 // KMS encrypts with keys that a plugin protects.
 func KMS(p *Plugin) Provider {
+	if p == nil {
+		return Provider{err: errors.New("kms: the plugin is nil; make one with OpenPlugin")}
+	}
 	return Provider{forms: []form{{prefix: "k8s:enc:kms:v2:" + p.name + ":", cipher: p}}, plugin: p}
 }
 

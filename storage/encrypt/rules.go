@@ -44,6 +44,9 @@ type form struct {
 func compile(rules []Rule) (*ring, error) {
 	r := &ring{exact: map[string]*chain{}, groups: map[string]*chain{}}
 	for i, rule := range rules {
+		if len(rule.Resources) == 0 {
+			return nil, fmt.Errorf("rule %d names no resources, so it encrypts nothing", i)
+		}
 		if len(rule.Providers) == 0 {
 			return nil, fmt.Errorf("rule %d has no providers", i)
 		}
