@@ -29,11 +29,10 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	if o.ReplaceAdds {
-		for i := range operations {
-			if op := &operations[i]; op.op == "replace" && lacks(original, op.path) {
-				op.op = "add"
-			}
+	for i := range operations {
+		op := &operations[i]
+		if op.op == "replace" && (o.ReplaceAdds || slices.Contains(o.Kept, op.path)) && lacks(original, op.path) {
+			op.op = "add"
 		}
 	}
 	patched, err := o.run(operations, original)
