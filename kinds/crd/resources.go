@@ -236,7 +236,7 @@ func (d *definition) resources(names CustomResourceDefinitionNames, env registry
 func admitTo(r *registry.Resource, lives func() bool) func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
 	return func(ctx context.Context, t, old registry.Tree) (registry.Tree, error) {
 		if old == nil && !lives() {
-			return nil, status.Forbidden(r.GroupResource(), tree.NameOf(t), "create not allowed while custom resource definition is terminating")
+			return nil, status.Forbidden(r.GroupResource(), tree.Text(t, "metadata", "name"), "create not allowed while custom resource definition is terminating")
 		}
 		warnOfFinalizers(ctx, finalizersOf(t), finalizersOf(old))
 		return t, nil
