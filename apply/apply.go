@@ -2,6 +2,7 @@ package apply
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v4/fieldpath"
@@ -192,14 +193,14 @@ func (a *application) merge(config *typed.TypedValue, force bool) (map[string]an
 // tidy removes the nulls that structured-merge-diff leaves in place of a map or list whose members
 // it all removed. If an owner is recorded for the map or list itself, it stays as an empty one. If
 // the object or the configuration already contained nulls, only the schema can tell which nulls are
-// values, so Canonical decides.
+// values, so Canonical decides. Those that the configuration put into fields stay for the caller to judge.
 func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) map[string]any {
 	if !hasNull(merged) {
 		return merged
 	}
 	if hasNull(a.live) || hasNull(a.config) {
 		canonical, _ := a.version.schema.Canonical(merged)
-		return canonical
+		return sentNulls(canonical, merged, a.config)
 	}
 	owned := &fieldpath.Set{}
 	for _, set := range sets {
@@ -208,6 +209,27 @@ func (a *application) tidy(merged map[string]any, sets fieldpath.ManagedFields) 
 		}
 	}
 	out, _ := a.version.root.tidy(merged, owned).(map[string]any)
+	return out
+}
+
+// sentNulls returns the canonical form of an object with the nulls that a configuration put into it.
+func sentNulls(canonical, merged, config map[string]any) map[string]any {
+	out := maps.Clone(canonical)
+	for name, v := range config {
+		there, ok := merged[name]
+		switch sent := v.(type) {
+		case nil:
+			if ok && there == nil {
+				out[name] = nil
+			}
+		case map[string]any:
+			c, isMap := out[name].(map[string]any)
+			m, wasMap := there.(map[string]any)
+			if isMap && wasMap {
+				out[name] = sentNulls(c, m, sent)
+			}
+		}
+	}
 	return out
 }
 

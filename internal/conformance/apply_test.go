@@ -260,6 +260,9 @@ func TestSSA_13_SSA_14_SSA_15_READ_03_Reset(t *testing.T) {
 		got := s.change(cratePath+"/a?fieldManager=bob", jsonPatchType, "["+reset+"]").is(200)
 		require.Empty(t, owners(got), "%v", owners(got))
 		require.JSONEq(t, `{"color":"blue","size":1,"text":"ann"}`, spec(got), "nothing else has changed")
+		for range 2 { // also where they have been reset before
+			require.Empty(t, owners(s.change(cratePath+"/a", jsonPatchType, "["+reset+"]").is(200)))
+		}
 		s.apply("cat", `"size":2`).is(409) // owned by before-first-apply, SSA-26
 		setup()
 		got = s.change(cratePath+"/a?fieldManager=bob", jsonPatchType, "["+reset+`,{"op":"replace","path":"/spec/size","value":2}]`).is(200)

@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -125,13 +126,12 @@ func configure(ctx context.Context, w *write) error {
 	if err := prune(ctx, w); err != nil {
 		return err
 	}
-	nulls := nullProblems(w.sent.kind, w.sent.new)
 	canonical, problems := w.sent.kind.Schema.Canonical(w.sent.new)
-	if problems = append(nulls, problems...); len(problems) > 0 {
+	if len(problems) > 0 {
 		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 	}
-	if w.sent.kind.Type != nil && hasNull(w.sent.new) {
-		canonical = withNulls(canonical, w.sent.new)
+	if hasNull(w.sent.new) {
+		canonical = withNulls(w.sent.kind.Schema, canonical, w.sent.new)
 	}
 	w.sent.new = canonical
 	return nil
@@ -139,47 +139,71 @@ func configure(ctx context.Context, w *write) error {
 
 // withNulls returns the canonical form of an applied configuration with the nulls that were sent. A
 // manager that sends null owns the field, so that it conflicts with one that sets a value. Those of
-// metadata itself are left out: manifests are full of them, and most are about fields of the system.
-func withNulls(canonical, sent registry.Tree) registry.Tree {
+// metadata are left out, of the object and of objects within it: manifests are full of them, and most are
+// about fields of the system.
+func withNulls(s *openapi.Schema, canonical, sent registry.Tree) registry.Tree {
 	out := maps.Clone(canonical)
 	for name, v := range sent {
 		if name != "metadata" {
-			restoreNulls(out, name, v)
+			restoreNulls(s, out, name, v)
 		}
 	}
 	return out
 }
 
-func restoreNulls(into map[string]any, name string, sent any) {
-	switch v := sent.(type) {
-	case nil:
-		if _, there := into[name]; !there {
-			into[name] = nil
-		}
-	case map[string]any:
-		inner, ok := into[name].(map[string]any)
-		if !ok || !hasNull(v) {
-			return
-		}
-		inner = maps.Clone(inner)
-		for field, value := range v {
-			restoreNulls(inner, field, value)
-		}
-		into[name] = inner
+func restoreNulls(s *openapi.Schema, into map[string]any, name string, sent any) {
+	there, ok := into[name]
+	switch {
+	case ok && hasNull(sent):
+		field, _ := s.Lookup(name)
+		into[name] = restored(field, there, sent)
+	case !ok && sent == nil:
+		into[name] = nil
 	}
 }
 
-// nullProblems returns the problems of null in an applied configuration of a kind without a Go type, where
-// the field is neither nullable nor has a default. Other writes drop such fields; an apply that drops
-// them would give up fields that the requester meant to set. kube-apiserver refuses it, too. Metadata is
-// left out: programs that write manifests say "creationTimestamp: null".
-func nullProblems(r *Kind, config registry.Tree) (out []status.FieldError) {
-	if r.Type != nil || !hasNull(config) {
+// restored returns a value with the nulls that were sent below it, as far as the schema describes it.
+func restored(s *openapi.Schema, canonical, sent any) any {
+	switch v := sent.(type) {
+	case map[string]any:
+		inner, ok := canonical.(map[string]any)
+		if !ok || s == nil {
+			break
+		}
+		out := maps.Clone(inner)
+		for name, value := range v {
+			if name != "metadata" || !s.EmbeddedObject {
+				restoreNulls(s, out, name, value)
+			}
+		}
+		return out
+	case []any:
+		items, ok := canonical.([]any)
+		if !ok || s == nil || len(items) != len(v) {
+			break
+		}
+		out := slices.Clone(items)
+		for i, item := range v {
+			out[i] = restored(s.Items, items[i], item)
+		}
+		return out
+	}
+	return canonical
+}
+
+// nullProblems returns the problems of null in an object of a kind without a Go type that a configuration
+// was merged into: where the field is neither nullable nor has a default. Other writes drop such fields;
+// an apply that drops them would give up fields that the requester meant to set. Null is judged after
+// the merge and not in the configuration, as in kube-apiserver: instead of a map or a list it leaves the
+// stored one as it is, and where this path writes nothing it means nothing.
+func (w *write) nullProblems() (out []status.FieldError) {
+	r := w.sent.kind
+	if r.Type != nil || !hasNull(w.applied) {
 		return nil
 	}
-	for _, p := range r.Schema.Validate(r.Schema.Default(config)) {
-		inMetadata := strings.HasPrefix(p.Field, "metadata.") && !strings.HasSuffix(p.Field, "]")
-		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) && !inMetadata {
+	problems, _ := r.rules.judging(w.sub).judge(r.Schema.Default(w.sent.new), w.sent.old)
+	for _, p := range problems {
+		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) {
 			out = append(out, p)
 		}
 	}
@@ -213,15 +237,20 @@ func merge(ctx context.Context, w *write) (err error) {
 	// would differ from the stored object.
 	w.applied = withoutEmptyMetadata(w.sent.new)
 	w.sent.new, err = w.mergeApplied(w.opts.Force)
-	if !status.IsConflict(err) || !w.resets() {
+	if status.IsConflict(err) && w.resets() {
+		// A conflict about a field that this path may not change is none.
+		if kept, probeErr := w.withoutReset(ctx); probeErr == nil && !json.Equal(kept, w.applied) {
+			w.applied = kept
+			w.sent.new, err = w.mergeApplied(w.opts.Force)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	// A conflict about a field that this path may not change is none.
-	if kept, probeErr := w.withoutReset(ctx); probeErr == nil && !json.Equal(kept, w.applied) {
-		w.applied = kept
-		w.sent.new, err = w.mergeApplied(w.opts.Force)
+	if problems := w.nullProblems(); len(problems) > 0 {
+		return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 	}
-	return err
+	return nil
 }
 
 func (w *write) mergeApplied(force bool) (registry.Tree, error) {

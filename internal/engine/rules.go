@@ -177,7 +177,8 @@ func unchecked() status.FieldError {
 // values that were wrong before (KEP-4008), unless hooks are promised a tree of the right shape.
 func (r rules) blocking(t, old registry.Tree, found []status.FieldError) []status.FieldError {
 	if !r.typed && old != nil && !r.whole {
-		return r.schema.ValidateUpdate(t, old)
+		problems, _ := r.judge(t, old)
+		return problems
 	}
 	seen := map[string]bool{}
 	for _, p := range found {

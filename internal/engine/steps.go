@@ -64,6 +64,10 @@ func compute(ctx context.Context, w *write) (err error) {
 	return err
 }
 
+// keptMembers are there even when they are empty and not written: clients such as Cluster API replace the
+// owners of an object from which they were reset (SSA-13).
+var keptMembers = []string{"/metadata/managedFields"}
+
 // patched applies a patch to the stored state. Kind.Patches says which types get here; a
 // server-side apply does not.
 func (w *write) patched() (registry.Tree, error) {
@@ -72,6 +76,7 @@ func (w *write) patched() (registry.Tree, error) {
 	case meta.JSONPatch:
 		o.Duplicates = func(path string) { w.complain(repeatedMember, path) }
 		o.Unknown = func(path string) { w.complain(unknownMember, path) }
+		o.Kept = keptMembers
 		return patch.JSON(w.sent.old, w.body, o)
 	case meta.MergePatch:
 		return patch.Merge(w.sent.old, w.body, o)
@@ -161,7 +166,7 @@ func (w *write) settle(ctx context.Context, p *part) (err error) {
 		if why := w.undecodable(p, problems); why != "" {
 			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 		}
-		if problems = r.rules.blocking(t, p.old, problems); len(problems) > 0 {
+		if problems = r.rules.judging(w.sub).blocking(t, p.old, problems); len(problems) > 0 {
 			if r.rules.expressions != nil {
 				problems = append(problems, unchecked())
 			}

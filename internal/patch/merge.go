@@ -27,6 +27,10 @@ type Options struct {
 	// ReplaceAdds lets a replace of a JSON patch add a member that an object does not have, as the
 	// library of kube-apiserver does. Patches of webhooks rely on that.
 	ReplaceAdds bool
+
+	// Kept are the pointers of members that a replace of a JSON patch may always add: the server keeps
+	// them in every object, and does not write them when they are empty.
+	Kept []string
 }
 
 // Merge applies a JSON Merge Patch. The body must be an object. Any other value would replace the

@@ -32,6 +32,12 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if o.ReplaceAdds {
 		letReplaceAdd(operations, original)
 	}
+	for i := range operations {
+		op := &operations[i]
+		if op.op == "replace" && slices.Contains(o.Kept, op.path) && lacks(original, op.path) {
+			op.op = "add"
+		}
+	}
 	patched, err := o.run(operations, original)
 	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))

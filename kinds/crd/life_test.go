@@ -267,7 +267,7 @@ func TestCRD_21_HeldDefinitionsStayTerminating(t *testing.T) {
 		until(t, srv, "shirts.shop.example.com", "Terminating", "True InstanceDeletionCompleted: removed all instances")
 		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/shirts", `{"metadata":{"name":"a"}}`)
 		require.Equal(t, 403, code, "%v", answer)
-		require.Contains(t, answer["message"], "create not allowed while custom resource definition is terminating")
+		require.Equal(t, `shirts.shop.example.com "a" is forbidden: create not allowed while custom resource definition is terminating`, answer["message"])
 		verbs := func() any {
 			_, answer := call(t, srv, "GET", "/apis/shop.example.com/v1", "")
 			return answer["resources"].([]any)[0].(map[string]any)["verbs"]
