@@ -28,7 +28,7 @@ func services(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
-					Complete: c.completeService, Validate: checked(c.checkService),
+					Complete: c.completeService, Validate: checked(checkService),
 					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
 					Name:           meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
 				},
@@ -48,7 +48,7 @@ func services(c *cluster) []registry.Definition {
 					wide(labelColumn("spec.selector")),
 				)},
 			},
-			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, fill: fillService,
+			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, objects: addressObjects, fill: fillService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{
