@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -182,28 +183,33 @@ func TestOBJECTS_ExistOnceOnAnyNumberOfServers(t *testing.T) {
 type lateWatch struct {
 	storage.Backend
 
-	gate sync.RWMutex
-	once sync.Once
+	gate atomic.Pointer[chan struct{}] // closed when the watches go on
 }
 
 func (*lateWatch) Exclusive() bool { return false }
 
-func (l *lateWatch) late() { l.gate.Lock() }
+func (l *lateWatch) late() {
+	gate := make(chan struct{})
+	l.gate.Store(&gate)
+}
+
+func (l *lateWatch) goOn() {
+	if gate := l.gate.Swap(nil); gate != nil {
+		close(*gate)
+	}
+}
 
 func (l *lateWatch) Sync(ctx context.Context, prefix string) (storage.Revision, error) {
-	if !l.gate.TryRLock() {
-		l.once.Do(l.gate.Unlock)
-	} else {
-		l.gate.RUnlock()
-	}
+	l.goOn()
 	return l.Backend.Sync(ctx, prefix)
 }
 
 func (l *lateWatch) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
 	return func(yield func(storage.Batch, error) bool) {
 		for batch, err := range l.Backend.Watch(ctx, prefix, after) {
-			l.gate.RLock()
-			l.gate.RUnlock() //nolint:staticcheck // it only waits
+			if gate := l.gate.Load(); gate != nil {
+				<-*gate
+			}
 			if !yield(batch, err) {
 				return
 			}
@@ -217,6 +223,7 @@ func TestOBJECTS_NoneIsLeftBehindForWantOfNews(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	first, slow := startWithZones(t, newRemote(db)), &lateWatch{Backend: db}
 	second := startWithZones(t, slow)
+	t.Cleanup(slow.goOn)
 	createNoted(t, first, "x", "z1")
 	_, err := first.Delete(t.Context(), zoneNamed("z1"), registry.DeleteOptions{})
 	require.NoError(t, err)
