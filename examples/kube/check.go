@@ -20,10 +20,6 @@ func checked[T any](check func(*T, *status.Fields)) func(context.Context, *T, *s
 	return func(_ context.Context, obj *T, f *status.Fields) { check(obj, f) }
 }
 
-func created[T any](check func(*T, *status.Fields)) func(context.Context, *T, *status.Fields) {
-	return checked(check)
-}
-
 func updated[T any](check func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
 	return func(_ context.Context, obj, old *T, f *status.Fields) { check(obj, old, f) }
 }

@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -109,7 +111,9 @@ func checkIPAddress(a *networkingv1.IPAddress, f *status.Fields) {
 		return
 	}
 	if ref.Group != "" { // services have none
-		isSubdomain(at.Child("group"), ref.Group)
+		for _, why := range validation.IsDNS1123Subdomain(ref.Group) {
+			at.Child("group").Invalid(ref.Group, why)
+		}
 	}
 	for _, one := range []struct {
 		field, value string
@@ -119,7 +123,9 @@ func checkIPAddress(a *networkingv1.IPAddress, f *status.Fields) {
 			if one.required {
 				at.Child(one.field).Required("")
 			}
-		} else if why := meta.CheckPathSegment(one.value); why != "" {
+			continue
+		}
+		for _, why := range content.IsPathSegmentName(one.value) {
 			at.Child(one.field).Invalid(one.value, why)
 		}
 	}

@@ -59,7 +59,7 @@ func networking(c *cluster) []registry.Definition {
 			}},
 		}}},
 		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{deprecated: deprecatedIn("1.34", "1.37"), kind: kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
-			Rules: registry.Rules[networkingv1.ServiceCIDR]{ValidateCreate: created(checkServiceCIDR), ValidateUpdate: updated(checkServiceCIDRUpdate)},
+			Rules: registry.Rules[networkingv1.ServiceCIDR]{ValidateCreate: checked(checkServiceCIDR), ValidateUpdate: updated(checkServiceCIDRUpdate)},
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.",

@@ -14,10 +14,13 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checkServiceName checks the name of a new service. One that an earlier server has accepted stays.
-func (c *cluster) checkServiceName(_ context.Context, s *corev1.Service, f *status.Fields) {
+// checkServiceName checks the name of a new service, and warns of what else it has. One that an earlier server has accepted stays.
+func (c *cluster) checkServiceName(ctx context.Context, s *corev1.Service, f *status.Fields) {
 	if why := meta.CheckDNS1035Label(s.Name); why != "" && c.StrictServiceNames && meta.CheckDNSLabel(s.Name) == "" {
 		f.At("metadata", "name").Invalid(s.Name, why)
+	}
+	if f.Len() == 0 {
+		warnOfService(ctx, s, nil)
 	}
 }
 
@@ -29,7 +32,12 @@ func services(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
 					Complete: c.completeService, Validate: checked(checkService),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
+					ValidateUpdate: func(ctx context.Context, obj, old *corev1.Service, f *status.Fields) {
+						checkServiceUpdate(obj, old, f)
+						if f.Len() == 0 {
+							warnOfService(ctx, obj, old)
+						}
+					},
 					Name:           meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
 				},
 

@@ -154,7 +154,7 @@ func checkServiceCIDRUpdate(s, old *networkingv1.ServiceCIDR, f *status.Fields) 
 	now, before := s.Spec.CIDRs, old.Spec.CIDRs
 	switch {
 	case len(now) != len(before) && (len(before) != 1 || len(now) != 2):
-		at.Invalid(now, why)
+		at.Invalid(append([]string{}, now...), why) // an empty list, and not null
 		return
 	case len(now) > len(before):
 		defer checkServiceCIDR(s, f)
