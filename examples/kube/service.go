@@ -38,7 +38,7 @@ func services(c *cluster) []registry.Definition {
 							warnOfService(ctx, obj, old)
 						}
 					},
-					Name:           meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
+					Name: meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
 				},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},

@@ -54,6 +54,11 @@ func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error
 	}
 	group.Wait()
 	for i, err := range problems {
+		if status.IsInvalid(err) && all[i].again != nil {
+			// There is no ServiceCIDR with the range of the options. As in Kubernetes, the server serves all the same.
+			e.Logger().Error(err, "the service of the server itself cannot be created", "service", all[i].object.GetName())
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("create %s %s: %w", all[i].resource.Resource, all[i].object.GetName(), err)
 		}
@@ -63,32 +68,41 @@ func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error
 
 // make creates one object unless it exists. It skips kinds that are not served.
 func (b bootstrap) make(ctx context.Context, e registry.Objects) error {
+	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
+	known := t
+	known.Name = b.object.GetName()
+	_, err := e.Get(ctx, known, registry.ListRequest{})
+	switch {
+	case err == nil && b.current:
+		return b.renew(ctx, e, known)
+	case err == nil: // a write could be refused by admission, though nothing has to be written
+		return nil
+	}
 	body, err := json.Marshal(b.object)
 	if err != nil {
 		return err
 	}
-	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
-	o := registry.WriteOptions{FieldManager: serverManager}
-	if !b.current { // a write could be refused by admission, though nothing has to be written
-		known := t
-		known.Name = b.object.GetName()
-		if _, err := e.Get(ctx, known, registry.ListRequest{}); err == nil {
-			return nil
-		}
-	}
-	_, err = e.Create(ctx, t, body, o)
+	_, err = e.Create(ctx, t, body, registry.WriteOptions{FieldManager: serverManager})
 	if status.IsAlreadyExists(err) && b.current {
-		if b.again != nil {
-			if body, err = json.Marshal(b.again); err != nil {
-				return err
-			}
-		}
-		t.Name = b.object.GetName()
-		_, err = e.Update(ctx, t, body, o)
+		return b.renew(ctx, e, known)
 	}
 	if status.IsAlreadyExists(err) || status.IsNotFound(err) { // NotFound: its kind is not served
 		return nil
 	}
+	return err
+}
+
+// renew writes an object that exists.
+func (b bootstrap) renew(ctx context.Context, e registry.Objects, t registry.Target) error {
+	object := b.object
+	if b.again != nil {
+		object = b.again
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	_, err = e.Update(ctx, t, body, registry.WriteOptions{FieldManager: serverManager})
 	return err
 }
 
