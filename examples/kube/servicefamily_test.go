@@ -60,8 +60,13 @@ func familyAnswers(t *testing.T, s *target) (out []string) {
 		first(spec)
 	}
 	for _, begin := range []map[string]any{
-		{}, {"ipFamilyPolicy": "PreferDualStack"}, {"ipFamilyPolicy": "RequireDualStack"}, {"ipFamilies": only("IPv6")}, {"clusterIP": "None"},
-		{"clusterIP": "None", "selector": map[string]any{"a": "b"}}, {"type": "ExternalName", "externalName": "example.dev"},
+		{},
+		{"ipFamilyPolicy": "PreferDualStack"},
+		{"ipFamilyPolicy": "RequireDualStack"},
+		{"ipFamilies": only("IPv6")},
+		{"clusterIP": "None"},
+		{"clusterIP": "None", "selector": map[string]any{"a": "b"}},
+		{"type": "ExternalName", "externalName": "example.dev"},
 		{"clusterIP": "None", "selector": map[string]any{"a": "b"}, "ipFamilyPolicy": "PreferDualStack"},
 		{"ipFamilyPolicy": "PreferDualStack", "ipFamilies": both("IPv6", "IPv4")},
 	} {
@@ -124,14 +129,32 @@ func familySpecs() func(func(map[string]any) bool) {
 // familyPatches are the changes of a service.
 func familyPatches() []map[string]any {
 	return []map[string]any{
-		{"ipFamilyPolicy": "PreferDualStack"}, {"ipFamilyPolicy": "RequireDualStack"}, {"ipFamilyPolicy": "SingleStack"}, {"ipFamilyPolicy": nil},
-		{"ipFamilies": both("IPv4", "IPv6")}, {"ipFamilies": both("IPv6", "IPv4")}, {"ipFamilies": only("IPv4")}, {"ipFamilies": only("IPv6")},
-		{"ipFamilies": nil}, {"ipFamilyPolicy": "RequireDualStack", "ipFamilies": both("IPv4", "IPv6")},
-		{"ipFamilyPolicy": "SingleStack", "ipFamilies": only("IPv4")}, {"ipFamilyPolicy": "SingleStack", "ipFamilies": only("IPv6")},
-		{"clusterIP": "None"}, {"clusterIP": nil}, {"clusterIP": nil, "clusterIPs": nil}, {"clusterIPs": nil}, {"clusterIP": "10.99.0.10"},
-		{"clusterIP": "10.99.0.10", "clusterIPs": only("10.99.0.10")}, {"clusterIP": "", "clusterIPs": []any{}}, {"clusterIP": ""},
-		{"type": "ExternalName", "externalName": "example.dev"}, {"type": "ClusterIP"}, {"type": "ClusterIP", "ipFamilyPolicy": "RequireDualStack"},
-		{"type": "NodePort"}, {"type": "ClusterIP", "clusterIP": "10.99.0.11"}, {"type": "ClusterIP", "clusterIP": "None"},
+		{"ipFamilyPolicy": "PreferDualStack"},
+		{"ipFamilyPolicy": "RequireDualStack"},
+		{"ipFamilyPolicy": "SingleStack"},
+		{"ipFamilyPolicy": nil},
+		{"ipFamilies": both("IPv4", "IPv6")},
+		{"ipFamilies": both("IPv6", "IPv4")},
+		{"ipFamilies": only("IPv4")},
+		{"ipFamilies": only("IPv6")},
+		{"ipFamilies": nil},
+		{"ipFamilyPolicy": "RequireDualStack", "ipFamilies": both("IPv4", "IPv6")},
+		{"ipFamilyPolicy": "SingleStack", "ipFamilies": only("IPv4")},
+		{"ipFamilyPolicy": "SingleStack", "ipFamilies": only("IPv6")},
+		{"clusterIP": "None"},
+		{"clusterIP": nil},
+		{"clusterIP": nil, "clusterIPs": nil},
+		{"clusterIPs": nil},
+		{"clusterIP": "10.99.0.10"},
+		{"clusterIP": "10.99.0.10", "clusterIPs": only("10.99.0.10")},
+		{"clusterIP": "", "clusterIPs": []any{}},
+		{"clusterIP": ""},
+		{"type": "ExternalName", "externalName": "example.dev"},
+		{"type": "ClusterIP"},
+		{"type": "ClusterIP", "ipFamilyPolicy": "RequireDualStack"},
+		{"type": "NodePort"},
+		{"type": "ClusterIP", "clusterIP": "10.99.0.11"},
+		{"type": "ClusterIP", "clusterIP": "None"},
 	}
 }
 

@@ -67,11 +67,14 @@ func TestTheDefaultServiceCIDRAfterAnotherStart(t *testing.T) {
 	require.Equal(t, []any{"10.3.0.0/24"}, at(serveOn(t, db, Options{ServiceRange: first}).must(t, 200, "GET", cidrsPath+"/kubernetes", ""), "spec", "cidrs"))
 	s := serveOn(t, db, Options{ServiceRange: first, SecondServiceRange: netip.MustParsePrefix("fd00::/112")})
 	require.Equal(t, []any{"10.3.0.0/24", "fd00::/112"}, at(s.must(t, 200, "GET", cidrsPath+"/kubernetes", ""), "spec", "cidrs"))
-	s = serveOn(t, db, Options{ServiceRange: netip.MustParsePrefix("10.4.0.0/24")})
+	s = serveOn(t, db, Options{ServiceRange: netip.MustParsePrefix("10.4.0.0/24"), Endpoint: netip.MustParseAddrPort("192.0.2.7:6443")})
 	require.Equal(t, []any{"10.3.0.0/24", "fd00::/112"}, at(s.must(t, 200, "GET", cidrsPath+"/kubernetes", ""), "spec", "cidrs"))
 	require.Equal(t, "10.3.0.1", at(s.must(t, 200, "GET", servicesPath+"/kubernetes", ""), "spec", "clusterIP"))
 	made := s.must(t, 201, "POST", servicesPath, `{"metadata":{"name":"a"},"spec":{"ports":[{"port":80}]}}`)
 	require.True(t, strings.HasPrefix(word(at(made, "spec", "clusterIP")), "10.3.0."), made)
+	s = serveOn(t, db, Options{ServiceRange: netip.MustParsePrefix("fd00::/112"), Endpoint: netip.MustParseAddrPort("[fd01::7]:6443")})
+	require.Equal(t, "IPv6", s.must(t, 200, "GET", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes", "")["addressType"])
+	require.Equal(t, "10.3.0.1", at(s.must(t, 200, "GET", servicesPath+"/kubernetes", ""), "spec", "clusterIP"))
 }
 
 // Another ServiceCIDR gives addresses while it is ready and stays.

@@ -29,6 +29,7 @@ type bootstrap struct {
 	object   metav1.Object
 	current  bool          // rewritten when the content has changed
 	again    metav1.Object // what is written then; nil: object
+	replaced bool          // made anew if it cannot become the object, such as with another family of addresses
 }
 
 // createBootstrap creates the objects that every cluster has from its start, in one commit.
@@ -102,7 +103,17 @@ func (b bootstrap) renew(ctx context.Context, e registry.Objects, t registry.Tar
 	if err != nil {
 		return err
 	}
-	_, err = e.Update(ctx, t, body, registry.WriteOptions{FieldManager: serverManager})
+	o := registry.WriteOptions{FieldManager: serverManager}
+	if _, err = e.Update(ctx, t, body, o); !status.IsInvalid(err) || !b.replaced {
+		return err
+	}
+	if _, err := e.Delete(ctx, t, registry.DeleteOptions{}); err != nil && !status.IsNotFound(err) {
+		return err
+	}
+	t.Name = ""
+	if _, err = e.Create(ctx, t, body, o); status.IsAlreadyExists(err) {
+		return nil // another server was faster
+	}
 	return err
 }
 
@@ -164,7 +175,7 @@ func (c *cluster) ownService() []bootstrap {
 			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: ip}}, Ports: []corev1.EndpointPort{{Name: https, Port: number, Protocol: tcp}}}}, //nolint:staticcheck // likewise
 		},
 	}, bootstrap{
-		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true,
+		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true, replaced: true,
 		object: &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: namespace,

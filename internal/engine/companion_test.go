@@ -46,7 +46,9 @@ func withZones(t *testing.T, complete func(context.Context, registry.Tree, regis
 	return r
 }
 
-func zoneNamed(name string) registry.Target { return registry.Target{Resource: zoneResource, Name: name} }
+func zoneNamed(name string) registry.Target {
+	return registry.Target{Resource: zoneResource, Name: name}
+}
 
 func startWithZones(t *testing.T, b storage.Backend) *engine.Engine {
 	t.Helper()
@@ -174,7 +176,8 @@ func TestOBJECTS_ExistOnceOnAnyNumberOfServers(t *testing.T) {
 	}
 	list, err := servers[0].List(t.Context(), registry.Target{Resource: zoneResource}, registry.ListRequest{})
 	require.NoError(t, err)
-	for one := range list.Items {
+	for one, err := range list.Items {
+		require.NoError(t, err)
 		t.Errorf("%s is left over", one.Name())
 	}
 }
