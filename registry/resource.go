@@ -68,6 +68,20 @@ type Hooks struct {
 	// an object, such as the phase record of a namespace. old is nil for a creation, next for a
 	// removal. It must not do anything else.
 	Companions func(old, next Tree) ([]storage.Op, error)
+
+	// Objects returns objects of other kinds that are created or deleted together with a change of an object, such as the
+	// IPAddress of a service with an address. Everything is one commit. old is nil for a creation, next for a removal. The
+	// writes are the server's own, and take every step but authorization. If an object to create exists, the whole write starts
+	// again from its read, so Complete has to look for such objects, and choose others or refuse the write. An object to delete
+	// may be absent. What is not served is left out. It must not do anything else.
+	Objects func(old, next Tree) ([]Companion, error)
+}
+
+// Companion is an object that is created or deleted together with an object of another kind; see Hooks.Objects.
+type Companion struct {
+	Target       Target // the resource, the namespace and the name
+	Body         []byte // the object to create, as JSON; nil deletes
+	FieldManager string // who owns the fields of the new object; see WriteOptions.FieldManager
 }
 
 // WriteRules say how writes to a kind deviate from the usual. The zero value is the usual.

@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"math/big"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,10 +100,13 @@ func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 	return string(rec.Value), err
 }
 
-// completeService gives a service its address and the node ports that it needs, and releases those
+// completeService gives a service its addresses and the node ports that it needs, and releases those
 // that it no longer needs.
 func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) error {
 	f := &status.Fields{}
+	if old == nil && s.Spec.ClusterIP != "" && len(s.Spec.ClusterIPs) == 0 { // the client knows only the singular
+		s.Spec.ClusterIPs = []string{s.Spec.ClusterIP}
+	}
 	if old != nil {
 		inherit(&s.Spec, &old.Spec)
 		dropForType(&s.Spec, &old.Spec)
@@ -113,13 +117,15 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 	if !needsAddress(&s.Spec) {
 		s.Spec.InternalTrafficPolicy = nil // clients once had to send it
 	}
-	if needsAddress(&s.Spec) {
-		if err := c.takeAddress(ctx, s, f); err != nil {
+	if c.completeFamilies(s, old, f); f.Len() == 0 {
+		if err := c.takeAddresses(ctx, s, old, f); err != nil {
 			return err
 		}
 	}
-	if err := c.takePorts(ctx, s, f); err != nil {
-		return err
+	if f.Len() == 0 { // as in Kubernetes, what is wrong with addresses is reported alone
+		if err := c.takePorts(ctx, s, f); err != nil {
+			return err
+		}
 	}
 	if problems := f.Errors(); len(problems) > 0 {
 		return status.Invalid(meta.GroupKind{Kind: "Service"}, s.Name, problems)
@@ -127,77 +133,132 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 	return nil
 }
 
-// takeAddress assigns the address and the address family.
-func (c *cluster) takeAddress(ctx context.Context, s *corev1.Service, f *status.Fields) error {
+// takeAddresses assigns the addresses that a service lacks, one of each of its families.
+func (c *cluster) takeAddresses(ctx context.Context, s, old *corev1.Service, f *status.Fields) error {
 	spec := &s.Spec
-	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
-		spec.ClusterIP = spec.ClusterIPs[0]
+	first := 0
+	switch {
+	case !needsAddress(spec), keepsPreference(s, old), isHeadless(spec):
+		return nil
+	case old == nil, !needsAddress(&old.Spec):
+	case isHeadless(&old.Spec), len(old.Spec.IPFamilies) != 1, len(spec.IPFamilies) != 2:
+		return nil
+	default:
+		first = 1 // the address of the second family that it gets with this update
 	}
-	if spec.ClusterIP == "" {
-		ip, err := c.freeAddress(ctx, string(s.UID))
+	for i := first; i < len(spec.IPFamilies); i++ {
+		if i < len(spec.ClusterIPs) && spec.ClusterIPs[i] != "" {
+			if err := c.claimAddress(ctx, s, spec.ClusterIPs[i], f); err != nil {
+				return err
+			}
+			continue
+		}
+		ip, err := c.freeAddress(ctx, s, spec.IPFamilies[i])
 		if err != nil {
 			return err
 		}
-		spec.ClusterIP = ip
+		spec.ClusterIPs = append(slices.Clone(spec.ClusterIPs[:min(i, len(spec.ClusterIPs))]), ip)
 	}
-	if len(spec.ClusterIPs) == 0 {
-		spec.ClusterIPs = []string{spec.ClusterIP}
+	if spec.ClusterIP == "" && len(spec.ClusterIPs) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
 	}
-	c.sayFamily(spec)
-	if spec.ClusterIP == corev1.ClusterIPNone {
-		return nil
-	}
-	ip, ok := parseIP(spec.ClusterIP)
+	return nil
+}
+
+// claimAddress reports an address that a client asks for and that the service cannot have.
+func (c *cluster) claimAddress(ctx context.Context, s *corev1.Service, text string, f *status.Fields) error {
+	ip, ok := parseIP(text)
 	if !ok {
-		return nil // validation reports it
+		return nil // it has been reported
 	}
-	if !c.ServiceRange.Contains(ip) {
-		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs,
-			fmt.Sprintf("failed to allocate IP %s: the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip, ip, c.ServiceRange))
+	ranges, err := c.ready(familyOf(text))
+	if err != nil {
+		return err
+	}
+	refuse := func(why string) {
+		f.At("spec", "clusterIPs").Invalid(s.Spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: %s", text, why))
+	}
+	if !slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return hasAddress(p, ip) }) {
+		refuse("the provided network does not match the current range")
 		return nil
 	}
-	owner, err := c.owner(ctx, addressKey(spec.ClusterIP))
-	if owner != "" && owner != s.Namespace+"/"+s.Name {
-		f.At("spec", "clusterIPs").Invalid(spec.ClusterIPs, fmt.Sprintf("failed to allocate IP %s: provided IP is already allocated", ip))
+	taken, err := c.addressTaken(ctx, ip.String(), s)
+	if taken {
+		refuse("provided IP is already allocated")
 	}
 	return err
 }
 
-// sayFamily fills in the address family. There is one range, and so one family.
-func (c *cluster) sayFamily(spec *corev1.ServiceSpec) {
-	point(&spec.IPFamilyPolicy, corev1.IPFamilyPolicySingleStack)
-	if len(spec.IPFamilies) > 0 {
-		return
-	}
-	spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol}
-	if c.ServiceRange.Addr().Is6() {
-		spec.IPFamilies[0] = corev1.IPv6Protocol
-	}
-}
-
-// freeAddress finds an unused address. The seed decides where the search begins, so that
-// simultaneous searches seldom find the same one.
-func (c *cluster) freeAddress(ctx context.Context, seed string) (string, error) {
-	width := c.ServiceRange.Addr().BitLen() - c.ServiceRange.Bits()
-	count := uint64(1)<<min(width, 62) - 2 // without the first, which names the range, and the last; the second is the server's own
-	numbered := func(from uint64) func(uint64) string {
-		return func(i uint64) string { return addressKey(nth(c.ServiceRange, from+i+2).String()) }
-	}
-	// Users choose addresses at the beginning of the range, so these are given out last (KEP-3070).
-	chosen := staticBand(count - 1)
-	from := chosen
-	found, err := c.free(ctx, seed, count-1-chosen, numbered(from), nil)
-	if err == nil && found < 0 && chosen > 0 {
-		from = 0
-		found, err = c.free(ctx, seed, chosen, numbered(from), nil)
-	}
+// freeAddress finds an unused address of a family. The uid decides where the search in a range begins,
+// so that simultaneous searches seldom find the same one.
+func (c *cluster) freeAddress(ctx context.Context, s *corev1.Service, family corev1.IPFamily) (string, error) {
+	ranges, err := c.ready(family)
 	if err != nil {
 		return "", err
 	}
-	if found < 0 {
-		return "", status.Internal(fmt.Errorf("the range %s of addresses of services is full", c.ServiceRange)).WithMessage("failed to allocate a serviceIP: range is full")
+	for _, p := range ranges {
+		count := sizeOf(p)
+		// Users choose addresses at the beginning of a range, so these are given out last (KEP-3070).
+		chosen := staticBand(count)
+		for _, part := range [][2]uint64{{chosen, count - chosen}, {0, chosen}} {
+			from, count := part[0], part[1]
+			found, err := c.free(string(s.UID), count, func(i uint64) (bool, error) {
+				return c.freeAddressTaken(ctx, nth(p, from+i+1).String(), s)
+			})
+			if err != nil {
+				return "", err
+			}
+			if found >= 0 {
+				return nth(p, from+uint64(found)+1).String(), nil
+			}
+		}
 	}
-	return nth(c.ServiceRange, from+uint64(found)+2).String(), nil
+	full := fmt.Sprintf("failed to allocate a serviceIP for Service %q: range is full", s.Name)
+	return "", status.Internal(errors.New(full)).WithMessage("Internal error occurred: " + full)
+}
+
+// freeAddressTaken reports whether a service has an address, or something else according to the IPAddresses
+// that are known here. The commit notices the others.
+func (c *cluster) freeAddressTaken(ctx context.Context, ip string, s *corev1.Service) (bool, error) {
+	if c.isOwnAddress(ip, s) {
+		return true, nil
+	}
+	owner, err := c.owner(ctx, addressKey(ip))
+	if owner != "" || err != nil {
+		return true, err
+	}
+	served, ok := c.engine.Load().Set().StoredAs(ipAddressStorage)
+	if !ok {
+		return false, nil
+	}
+	_, taken := served.Cache.Newest(storage.ObjectKey(ipAddressStorage, "", ip))
+	return taken, nil
+}
+
+// addressTaken reports whether a service or something else has an address.
+func (c *cluster) addressTaken(ctx context.Context, ip string, s *corev1.Service) (bool, error) {
+	owner, err := c.owner(ctx, addressKey(ip))
+	if err != nil || owner != "" {
+		return owner != s.Namespace+"/"+s.Name, err
+	}
+	_, err = c.engine.Load().Store().Get(ctx, storage.ObjectKey(ipAddressStorage, "", ip))
+	if errors.Is(err, storage.ErrNotFound) {
+		return false, nil
+	}
+	return true, ignoreUnreadable(err)
+}
+
+// ignoreUnreadable returns nil for a record that exists and cannot be read.
+func ignoreUnreadable(err error) error {
+	if errors.Is(err, storage.ErrUnreadable) {
+		return nil
+	}
+	return err
+}
+
+// isOwnAddress reports the address of the service `kubernetes`, which no other service is given.
+func (c *cluster) isOwnAddress(ip string, s *corev1.Service) bool {
+	return ip == nth(c.ServiceRange, 1).String() && (s.Namespace != "default" || s.Name != ownServiceName)
 }
 
 // staticBand returns how many of the first addresses are left for users to choose.
@@ -218,19 +279,18 @@ func nth(p netip.Prefix, i uint64) netip.Addr {
 	return a
 }
 
-// free finds a number below count whose key has no record and is not among those given, or -1 if
-// there is none among the first that it tries.
-func (c *cluster) free(ctx context.Context, seed string, count uint64, key func(uint64) string, mine map[string]bool) (int64, error) {
+// free finds a number below count that is not taken, or returns -1 if there is none among the first that
+// it tries.
+func (c *cluster) free(seed string, count uint64, taken func(uint64) (bool, error)) (int64, error) {
+	if count == 0 {
+		return -1, nil
+	}
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed)) // it cannot fail
 	start := binary.BigEndian.Uint64(h.Sum(nil)) % count
 	for i := range min(count, 1<<16) {
 		n := (start + i) % count
-		if mine[key(n)] {
-			continue
-		}
-		owner, err := c.owner(ctx, key(n))
-		if err != nil || owner == "" {
+		if is, err := taken(n); err != nil || !is {
 			return int64(n), err
 		}
 	}
@@ -334,7 +394,14 @@ func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine m
 // its ports.
 func (c *cluster) searchPort(ctx context.Context, seed string, protocol corev1.Protocol, mine map[string]bool) (int32, error) {
 	count := uint64(c.NodePorts[1] - c.NodePorts[0] + 1)
-	found, err := c.free(ctx, seed, count, func(n uint64) string { return portKey(protocol, c.NodePorts[0]+int32(n)) }, mine)
+	found, err := c.free(seed, count, func(n uint64) (bool, error) {
+		key := portKey(protocol, c.NodePorts[0]+int32(n))
+		if mine[key] {
+			return true, nil
+		}
+		owner, err := c.owner(ctx, key)
+		return owner != "", err
+	})
 	if err != nil {
 		return 0, err
 	}

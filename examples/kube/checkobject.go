@@ -42,33 +42,44 @@ func checkSecretUpdate(s, old *corev1.Secret, f *status.Fields) {
 	entries.Sealed(f, old.Immutable, s.Immutable, map[string]bool{"data": entries.Equal(s.Data, old.Data)})
 }
 
-func (c *cluster) checkService(s *corev1.Service, f *status.Fields) {
+func checkService(s *corev1.Service, f *status.Fields) {
 	spec := f.At("spec")
-	headless := s.Spec.ClusterIP == corev1.ClusterIPNone
+	headless := isHeadless(&s.Spec)
 	if len(s.Spec.Ports) == 0 && !headless && s.Spec.Type != corev1.ServiceTypeExternalName {
 		spec.Child("ports").Required("")
 	}
 	oneOf(spec.Child("type"), s.Spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName,
 		corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
 	oneOf(spec.Child("sessionAffinity"), s.Spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)
-	if s.Spec.Type == corev1.ServiceTypeExternalName {
-		if why := meta.CheckDNSSubdomain(strings.TrimSuffix(s.Spec.ExternalName, ".")); s.Spec.ExternalName == "" {
-			spec.Child("externalName").Required("")
-		} else if why != "" {
-			spec.Child("externalName").Invalid(s.Spec.ExternalName, why)
-		}
-		if s.Spec.ClusterIP != "" {
-			spec.Child("clusterIPs").Forbidden("may not be set for ExternalName services")
-		}
-	} else if ip := s.Spec.ClusterIP; ip != "" && !headless {
-		c.isIP(spec.Child("clusterIPs").Index(0), ip)
-	}
-	if len(s.Spec.ClusterIPs) > 0 && s.Spec.ClusterIPs[0] != s.Spec.ClusterIP {
-		spec.Child("clusterIPs").Invalid(s.Spec.ClusterIPs, "first value must match `clusterIP`")
+	switch t := s.Spec.Type; {
+	case t == corev1.ServiceTypeExternalName:
+		checkExternalName(s, spec)
+	case headless && (t == corev1.ServiceTypeLoadBalancer || t == corev1.ServiceTypeNodePort):
+		spec.Child("clusterIPs").Index(0).Invalid(s.Spec.ClusterIPs[0], fmt.Sprintf("may not be set to 'None' for %s services", t))
 	}
 	checkLabels(spec.Child("selector"), s.Spec.Selector)
 	checkServicePorts(s, spec.Child("ports"))
 	checkServiceType(s, spec)
+}
+
+// checkExternalName checks a service that is another name and has no addresses. Other services had their
+// addresses checked before they got any.
+func checkExternalName(s *corev1.Service, spec status.Field) {
+	const why = "may not be set for ExternalName services"
+	if len(s.Spec.ClusterIPs) > 0 {
+		spec.Child("clusterIPs").Forbidden(why)
+	}
+	if len(s.Spec.IPFamilies) > 0 {
+		spec.Child("ipFamilies").Forbidden(why)
+	}
+	if s.Spec.IPFamilyPolicy != nil {
+		spec.Child("ipFamilyPolicy").Forbidden(why)
+	}
+	if s.Spec.ExternalName == "" {
+		spec.Child("externalName").Required("")
+	} else if why := meta.CheckDNSSubdomain(strings.TrimSuffix(s.Spec.ExternalName, ".")); why != "" {
+		spec.Child("externalName").Invalid(s.Spec.ExternalName, why)
+	}
 }
 
 // checkServiceType rejects fields that the type of a service cannot have.
@@ -114,10 +125,7 @@ func checkServicePorts(s *corev1.Service, at status.Field) {
 }
 
 func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
-	internal := old.Spec.Type != corev1.ServiceTypeExternalName && s.Spec.Type != corev1.ServiceTypeExternalName
-	if internal && old.Spec.ClusterIP != "" && s.Spec.ClusterIP != old.Spec.ClusterIP {
-		f.At("spec", "clusterIPs").Index(0).Invalid(s.Spec.ClusterIPs, "may not change once set")
-	}
+	checkAddressUpdate(s, old, f)
 	if s.Spec.Type == corev1.ServiceTypeLoadBalancer && old.Spec.Type == s.Spec.Type &&
 		!reflect.DeepEqual(s.Spec.LoadBalancerClass, old.Spec.LoadBalancerClass) {
 		f.At("spec", "loadBalancerClass").Invalid(s.Spec.LoadBalancerClass, "may not change once set")
@@ -347,19 +355,6 @@ func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 		if p.Protocol != nil {
 			oneOf(f.At("ports").Index(i).Child("protocol"), *p.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)
 		}
-	}
-}
-
-func (c *cluster) checkServiceCIDR(s *networkingv1.ServiceCIDR, f *status.Fields) {
-	at := f.At("spec", "cidrs")
-	switch n := len(s.Spec.CIDRs); {
-	case n == 0:
-		at.Required("at least one CIDR required")
-	case n > 2:
-		at.Invalid(s.Spec.CIDRs, "may only hold up to 2 values")
-	}
-	for i, cidr := range s.Spec.CIDRs {
-		c.isCIDR(at.Index(i), cidr)
 	}
 }
 

@@ -44,6 +44,9 @@ type kind[T any] struct {
 
 	// companions are committed together with an object; see registry.Hooks.
 	companions func(old, next registry.Tree) ([]storage.Op, error)
+
+	// objects are those of other kinds that are committed together with an object; see registry.Hooks.
+	objects func(old, next registry.Tree) ([]registry.Companion, error)
 }
 
 // Define implements registry.Definition.
@@ -164,7 +167,7 @@ func takenWithStatus(but []string) []string {
 // asWritten makes stored objects hold the empty fields that clients with Go types send.
 func (k kind[T]) asWritten(r *registry.Resource) error {
 	empties := emptiesOf(reflect.TypeFor[T](), map[reflect.Type]*empties{})
-	r.Hooks.Companions = k.companions
+	r.Hooks.Companions, r.Hooks.Objects = k.companions, k.objects
 	r.Hooks.Default = func(ctx context.Context, t registry.Tree) (registry.Tree, error) { return k.settle(ctx, t, empties) }
 	empty, err := treeOf(new(T), empties)
 	if err != nil {

@@ -29,6 +29,10 @@ type Options struct {
 	// ServiceRange is the range of service addresses. Default 10.0.0.0/24.
 	ServiceRange netip.Prefix
 
+	// SecondServiceRange is the range of the other family, of which services with both families have an address. By
+	// default services have one family.
+	SecondServiceRange netip.Prefix
+
 	// NodePorts are the first and the last port that services may use on nodes. Default 30000 to
 	// 32767.
 	NodePorts [2]int32
@@ -239,6 +243,8 @@ type cluster struct {
 	checks       *kinds.PolicyStats
 	calls        *kinds.WebhookStats
 
+	ranges serviceRanges
+
 	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[engine.Engine]
 }
@@ -251,8 +257,13 @@ func (c *cluster) check() error {
 	if c.NodePorts == [2]int32{} {
 		c.NodePorts = [2]int32{30000, 32767}
 	}
-	if !c.ServiceRange.IsValid() || c.ServiceRange.Addr().BitLen()-c.ServiceRange.Bits() < 3 {
-		return fmt.Errorf("kube: Options.ServiceRange %s holds fewer than 8 addresses", c.ServiceRange)
+	for _, p := range c.ownRanges() {
+		if !p.IsValid() || p.Addr().BitLen()-p.Bits() < 3 {
+			return fmt.Errorf("kube: Options.ServiceRange %s holds fewer than 8 addresses", p)
+		}
+	}
+	if len(c.families()) == 2 && c.families()[0] == c.families()[1] {
+		return errors.New("kube: Options.SecondServiceRange must be of the other family of addresses than Options.ServiceRange")
 	}
 	if c.NodePorts[0] < 1 || c.NodePorts[1] > 65535 || c.NodePorts[0] > c.NodePorts[1] {
 		return fmt.Errorf("kube: Options.NodePorts: %d-%d is not a valid port range", c.NodePorts[0], c.NodePorts[1])
@@ -274,7 +285,7 @@ func (c *cluster) service(ctx context.Context, namespace, name string, port int3
 
 // hooks run when the server starts.
 func (c *cluster) hooks() []registry.Hook {
-	out := []registry.Hook{{Name: "bootstrap-controller", Start: c.createBootstrap}}
+	out := []registry.Hook{{Name: "bootstrap-controller", Start: c.createBootstrap}, c.rangeHook(), c.repairHook()}
 	if c.Host != "" {
 		out = append(out, newIdentity(c.Host).hooks(c.now)...)
 	}

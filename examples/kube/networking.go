@@ -1,11 +1,11 @@
 package kube
 
 import (
-	"net/netip"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	networkingv1beta1 "k8s.io/api/networking/v1beta1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -49,7 +49,9 @@ func networking(c *cluster) []registry.Definition {
 		}, fill: fillNetworkPolicy},
 		withBeta[networkingv1.IPAddress, networkingv1beta1.IPAddress]{deprecated: deprecatedIn("1.34", "1.37"), kind: kind[networkingv1.IPAddress]{cluster: c, Kind: registry.Kind[networkingv1.IPAddress]{
 			Group: group, Version: "v1", Plural: "ipaddresses", Names: registry.Names{ShortNames: []string{"ip"}},
-			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{Name: addressName},
+			Scope: registry.ClusterScoped, Rules: registry.Rules[networkingv1.IPAddress]{
+				Name: addressName, Validate: checked(checkIPAddress), ValidateUpdate: updated(checkIPAddressUpdate),
+			},
 			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: []openapi.Column{
 				named(),
@@ -57,7 +59,7 @@ func networking(c *cluster) []registry.Definition {
 			}},
 		}}},
 		withBeta[networkingv1.ServiceCIDR, networkingv1beta1.ServiceCIDR]{deprecated: deprecatedIn("1.34", "1.37"), kind: kind[networkingv1.ServiceCIDR]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[networkingv1.ServiceCIDR]{
-			Rules: registry.Rules[networkingv1.ServiceCIDR]{Validate: checked(c.checkServiceCIDR)},
+			Rules: registry.Rules[networkingv1.ServiceCIDR]{ValidateCreate: checked(checkServiceCIDR), ValidateUpdate: updated(checkServiceCIDRUpdate)},
 			Group: group, Version: "v1", Plural: "servicecidrs", Scope: registry.ClusterScoped,
 			Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("CIDRs", "The ranges of addresses.",
@@ -131,8 +133,8 @@ func parentText(v []any) any {
 
 // addressName accepts addresses in their one canonical form.
 func addressName(name string) string {
-	if a, err := netip.ParseAddr(name); err != nil || a.String() != name || a.Is4In6() {
-		return "must be a valid IP address in canonical form"
+	for _, why := range validation.IsValidIP(nil, name) {
+		return why.Detail
 	}
 	return ""
 }

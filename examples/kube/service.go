@@ -14,10 +14,13 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checkServiceName checks the name of a new service. One that an earlier server has accepted stays.
-func (c *cluster) checkServiceName(_ context.Context, s *corev1.Service, f *status.Fields) {
+// checkServiceName checks the name of a new service, and warns of what else it has. One that an earlier server has accepted stays.
+func (c *cluster) checkServiceName(ctx context.Context, s *corev1.Service, f *status.Fields) {
 	if why := meta.CheckDNS1035Label(s.Name); why != "" && c.StrictServiceNames && meta.CheckDNSLabel(s.Name) == "" {
 		f.At("metadata", "name").Invalid(s.Name, why)
+	}
+	if f.Len() == 0 {
+		warnOfService(ctx, s, nil)
 	}
 }
 
@@ -28,9 +31,14 @@ func services(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
-					Complete: c.completeService, Validate: checked(c.checkService),
-					ValidateUpdate: func(_ context.Context, obj, old *corev1.Service, f *status.Fields) { checkServiceUpdate(obj, old, f) },
-					Name:           meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
+					Complete: c.completeService, Validate: checked(checkService),
+					ValidateUpdate: func(ctx context.Context, obj, old *corev1.Service, f *status.Fields) {
+						checkServiceUpdate(obj, old, f)
+						if f.Len() == 0 {
+							warnOfService(ctx, obj, old)
+						}
+					},
+					Name: meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
 				},
 
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
@@ -48,7 +56,7 @@ func services(c *cluster) []registry.Definition {
 					wide(labelColumn("spec.selector")),
 				)},
 			},
-			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, fill: fillService,
+			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, objects: addressObjects, fill: fillService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{

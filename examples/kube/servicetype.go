@@ -38,20 +38,30 @@ func reachedFromOutside(s *corev1.ServiceSpec) bool {
 func inherit(s, old *corev1.ServiceSpec) {
 	if needsAddress(s) && needsAddress(old) {
 		set(&s.ClusterIP, old.ClusterIP)
-	}
-	if len(s.ClusterIPs) == 0 && s.ClusterIP == old.ClusterIP {
-		s.ClusterIPs = old.ClusterIPs
-	}
-	if s.ClusterIP != old.ClusterIP && slices.Equal(s.ClusterIPs, old.ClusterIPs) { // the client knows only the singular
-		if s.ClusterIPs = nil; s.ClusterIP != "" {
-			s.ClusterIPs = []string{s.ClusterIP}
+		if len(s.ClusterIPs) == 0 {
+			s.ClusterIPs = old.ClusterIPs
 		}
 	}
+	inheritAddresses(s, old)
 	if needsPorts(s) && needsPorts(old) {
 		inheritPorts(s, old)
 	}
 	if needsHealthPort(s) && needsHealthPort(old) {
 		set(&s.HealthCheckNodePort, old.HealthCheckNodePort)
+	}
+}
+
+// inheritAddresses keeps the list of addresses in step with the single one, which a client may change
+// that does not know the list.
+func inheritAddresses(s, old *corev1.ServiceSpec) {
+	same := slices.Equal(s.ClusterIPs, old.ClusterIPs)
+	switch {
+	case s.ClusterIP == old.ClusterIP && len(s.ClusterIPs) == 0:
+		s.ClusterIPs = old.ClusterIPs
+	case s.ClusterIP == "" && old.ClusterIP != "" && same:
+		s.ClusterIPs = nil
+	case s.ClusterIP != "" && s.ClusterIP != old.ClusterIP && same:
+		s.ClusterIPs = []string{s.ClusterIP}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,11 +20,16 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
+// ownServiceName is the service by which clients inside the cluster find the server.
+const ownServiceName = "kubernetes"
+
 // A bootstrap is an object that every cluster has.
 type bootstrap struct {
 	resource meta.GroupVersionResource
 	object   metav1.Object
-	current  bool // rewritten when the content has changed
+	current  bool          // rewritten when the content has changed
+	again    metav1.Object // what is written then; nil: object
+	replaced bool          // made anew if it cannot become the object, such as with another family of addresses
 }
 
 // createBootstrap creates the objects that every cluster has from its start, in one commit.
@@ -36,7 +40,13 @@ func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error
 	if _, err := e.Observe(meta.GroupResource{Group: certificatesv1.GroupName, Resource: "certificatesigningrequests"}, c.signing); err != nil {
 		return err
 	}
-	ctx = authn.WithUser(ctx, authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}})
+	if err := c.ranges.observe(ctx, e); err != nil {
+		return err
+	}
+	ctx = authn.WithUser(ctx, serverUser())
+	if err := c.ensureRange(ctx, e); err != nil {
+		return fmt.Errorf("create the default ServiceCIDR: %w", err)
+	}
 	all := c.bootstrap()
 	problems := make([]error, len(all))
 	var group sync.WaitGroup
@@ -45,6 +55,11 @@ func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error
 	}
 	group.Wait()
 	for i, err := range problems {
+		if status.IsInvalid(err) && all[i].again != nil {
+			// There is no ServiceCIDR with the range of the options. As in Kubernetes, the server serves all the same.
+			e.Logger().Error(err, "the service of the server itself cannot be created", "service", all[i].object.GetName())
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("create %s %s: %w", all[i].resource.Resource, all[i].object.GetName(), err)
 		}
@@ -54,26 +69,50 @@ func (c *cluster) createBootstrap(ctx context.Context, o registry.Objects) error
 
 // make creates one object unless it exists. It skips kinds that are not served.
 func (b bootstrap) make(ctx context.Context, e registry.Objects) error {
+	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
+	known := t
+	known.Name = b.object.GetName()
+	_, err := e.Get(ctx, known, registry.ListRequest{})
+	switch {
+	case err == nil && b.current:
+		return b.renew(ctx, e, known)
+	case err == nil: // a write could be refused by admission, though nothing has to be written
+		return nil
+	}
 	body, err := json.Marshal(b.object)
 	if err != nil {
 		return err
 	}
-	t := registry.Target{Resource: b.resource, Namespace: b.object.GetNamespace()}
-	o := registry.WriteOptions{FieldManager: "kube-apiserver"}
-	if !b.current { // a write could be refused by admission, though nothing has to be written
-		known := t
-		known.Name = b.object.GetName()
-		if _, err := e.Get(ctx, known, registry.ListRequest{}); err == nil {
-			return nil
-		}
-	}
-	_, err = e.Create(ctx, t, body, o)
+	_, err = e.Create(ctx, t, body, registry.WriteOptions{FieldManager: serverManager})
 	if status.IsAlreadyExists(err) && b.current {
-		t.Name = b.object.GetName()
-		_, err = e.Update(ctx, t, body, o)
+		return b.renew(ctx, e, known)
 	}
 	if status.IsAlreadyExists(err) || status.IsNotFound(err) { // NotFound: its kind is not served
 		return nil
+	}
+	return err
+}
+
+// renew writes an object that exists.
+func (b bootstrap) renew(ctx context.Context, e registry.Objects, t registry.Target) error {
+	object := b.object
+	if b.again != nil {
+		object = b.again
+	}
+	body, err := json.Marshal(object)
+	if err != nil {
+		return err
+	}
+	o := registry.WriteOptions{FieldManager: serverManager}
+	if _, err = e.Update(ctx, t, body, o); !status.IsInvalid(err) || !b.replaced {
+		return err
+	}
+	if _, err := e.Delete(ctx, t, registry.DeleteOptions{}); err != nil && !status.IsNotFound(err) {
+		return err
+	}
+	t.Name = ""
+	if _, err = e.Create(ctx, t, body, o); status.IsAlreadyExists(err) {
+		return nil // another server was faster
 	}
 	return err
 }
@@ -98,7 +137,8 @@ func (c *cluster) bootstrap() []bootstrap {
 
 // ownService tells clients inside the cluster where the server is.
 func (c *cluster) ownService() []bootstrap {
-	const name, namespace = "kubernetes", "default"
+	const name, namespace = ownServiceName, "default"
+	policy := corev1.IPFamilyPolicySingleStack
 	services := meta.GroupVersionResource{Version: "v1", Resource: "services"}
 	port := c.Endpoint.Port()
 	if port == 0 {
@@ -110,23 +150,16 @@ func (c *cluster) ownService() []bootstrap {
 			Labels: map[string]string{"component": "apiserver", "provider": "kubernetes"},
 		},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: nth(c.ServiceRange, 1).String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
+			IPFamilyPolicy: &policy, ClusterIP: nth(c.ServiceRange, 1).String(), Type: corev1.ServiceTypeClusterIP, SessionAffinity: corev1.ServiceAffinityNone,
 			Ports: []corev1.ServicePort{{
 				Name: "https", Protocol: corev1.ProtocolTCP, Port: 443,
 				TargetPort: intstr.FromInt32(int32(port)),
 			}},
 		},
 	}
-	out := []bootstrap{
-		{resource: services, object: service, current: true},
-		{
-			resource: meta.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "servicecidrs"},
-			object: &networkingv1.ServiceCIDR{
-				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec:       networkingv1.ServiceCIDRSpec{CIDRs: []string{c.ServiceRange.String()}},
-			},
-		},
-	}
+	again := service.DeepCopy() // it keeps its address, also when the options have another range now
+	again.Spec.ClusterIP, again.Spec.IPFamilyPolicy = "", nil
+	out := []bootstrap{{resource: services, object: service, current: true, again: again}}
 	if !c.Endpoint.IsValid() {
 		return out
 	}
@@ -142,7 +175,7 @@ func (c *cluster) ownService() []bootstrap {
 			Subsets:    []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: ip}}, Ports: []corev1.EndpointPort{{Name: https, Port: number, Protocol: tcp}}}}, //nolint:staticcheck // likewise
 		},
 	}, bootstrap{
-		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true,
+		resource: meta.GroupVersionResource{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}, current: true, replaced: true,
 		object: &discoveryv1.EndpointSlice{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, Namespace: namespace,

@@ -116,6 +116,8 @@ type deletion struct {
 	due   storage.Revision // without a request: the state whose time is over
 	patch []byte           // of an amendment
 
+	companion *companion // takes the operation, which another write commits; mostly nil
+
 	sight     sight
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form
@@ -172,7 +174,7 @@ func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 // metadata are all that matters, and the object is in the form of its record.
 func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 	r := d.stored
-	if r.Hooks.Grace == nil && r.Hooks.Mark == nil && r.Hooks.Companions == nil {
+	if h := &r.Hooks; h.Grace == nil && h.Mark == nil && h.Companions == nil && h.Objects == nil {
 		return treeOf(d.entry)
 	}
 	return d.served.stored.treeOf(ctx, d.entry)
@@ -343,10 +345,18 @@ func (r *Kind) withPolicy(t registry.Tree, p meta.DeletionPropagation) registry.
 
 // removeDeleted removes the object from the store, unless it has changed.
 func removeDeleted(ctx context.Context, d *deletion) error {
-	if !d.opts.DryRun {
+	op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
+	switch {
+	case d.opts.DryRun:
+	case d.companion != nil:
+		d.companion.op = op
+		d.companion.after = func(rev storage.Revision) error {
+			d.served.Cache.Committed(d.key, rev, nil)
+			return nil
+		}
+	default:
 		d.sight.leave()
-		op := storage.Delete(d.key, storage.Expect(d.entry.Revision()))
-		rev, err := d.engine.store(ctx, d.served, []storage.Op{op}, d.old, nil)
+		rev, err := d.engine.store(ctx, d.served, []storage.Op{op}, d.old, nil, d.sight.newest)
 		if err != nil {
 			return d.engine.deleteError(d.served.Kind, err)
 		}
@@ -381,12 +391,23 @@ func (d *deletion) mark(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d.sight.leave()
 		op := storage.Put(d.key, value, storage.Expect(rev)).Freeing()
-		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next); err != nil {
+		if d.companion != nil {
+			d.companion.op = op
+			d.companion.after = func(rev storage.Revision) error { return d.marked(form, rev, encoded) }
+			d.result = &registry.Result{}
+			return nil
+		}
+		d.sight.leave()
+		if rev, err = d.engine.store(ctx, d.served, []storage.Op{op}, d.old, d.next, d.sight.newest); err != nil {
 			return d.engine.deleteError(d.stored, err)
 		}
 	}
+	return d.marked(form, rev, encoded)
+}
+
+// marked sets the result of a mark that has the revision.
+func (d *deletion) marked(form *Kind, rev storage.Revision, encoded []byte) error {
 	entry, err := d.served.entryIn(form, d.key, rev, encoded)
 	if err != nil {
 		return err

@@ -104,6 +104,7 @@ type Engine struct {
 	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
+	lists      companionLists
 
 	changes      sync.Mutex                   // serialises Install, Remove and Observe; never held while serving
 	drafts       map[*registry.Resource]*Kind // what Preview compiled, until the first change; guarded by changes
@@ -167,6 +168,7 @@ func (cfg *Config) complete() error {
 
 // attach connects the engine with its store and the dispatcher that follows the store.
 func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
+	e.lists = companionLists{create: writeSteps, remove: deleteSteps}
 	e.cfg.Store, e.dispatcher = store, d
 	leadership := e.cfg.Leadership
 	leadership.Store, leadership.Logger = store, e.cfg.Logger.WithName("leader")

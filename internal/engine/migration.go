@@ -331,7 +331,7 @@ func moderniseRecord(ctx context.Context, w *rewriting) error {
 
 func commitRecord(ctx context.Context, w *rewriting) error {
 	op := storage.Put(w.key, w.have.encode(), storage.Expect(w.revision))
-	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, w.object, w.object)
+	_, err := w.engine.store(ctx, w.served, []storage.Op{op}, w.object, w.object, false)
 	var lost *storage.ConflictError
 	switch {
 	case errors.As(err, &lost):

@@ -239,10 +239,15 @@ func commit(ctx context.Context, w *write) error {
 		}
 		return w.engine.commitError(ctx, w, storage.ErrTooLarge) // as the write would be (DRY-06, S15)
 	}
+	if w.companion != nil {
+		w.companion.checks, w.companion.op = w.checks, op
+		w.result = &registry.Result{}
+		return nil
+	}
 	w.sight.leave()
 	w.assumed = false
 	ops, along := alongside(ctx, append(w.checks, op))
-	rev, err := w.engine.store(ctx, w.served, ops, w.stored.old, next)
+	rev, err := w.engine.store(ctx, w.served, ops, w.stored.old, next, w.newest)
 	if lost, ok := errors.AsType[*storage.ConflictError](err); ok && along != "" && lost.Key == along {
 		return ErrOvertaken
 	}
@@ -252,6 +257,11 @@ func commit(ctx context.Context, w *write) error {
 	if err != nil {
 		return w.engine.commitError(ctx, w, err)
 	}
+	return w.committed(rev)
+}
+
+// committed is what is done about a commit that the store has made.
+func (w *write) committed(rev storage.Revision) error {
 	if !w.remove && w.engine.unknown(w.served, w.entry) {
 		w.served.stale.note(w.key, rev, &staleRecord{lossy: true}) // the next write may be earlier than the watch
 	}

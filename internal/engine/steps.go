@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -396,9 +397,10 @@ func (e *Engine) outdated(ctx context.Context, key string, rev storage.Revision)
 	return outdated, err
 }
 
-// store commits operations with their companions. Reads that ask for the newest state show them from
-// then on; the live view does so a moment later.
-func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree) (storage.Revision, error) {
+// store commits operations with their companions, and returns the revision of the object. Reads that ask for the newest
+// state show them from then on; the live view does so a moment later. newest is that of the sight of the write.
+func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, next registry.Tree, newest bool) (storage.Revision, error) {
+	object := slices.IndexFunc(ops, func(op storage.Op) bool { return op.Type != storage.OpCheck })
 	if companions := s.Kind.base.Hooks.Companions; companions != nil {
 		more, err := companions(old, next)
 		if err != nil {
@@ -406,6 +408,11 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 		}
 		ops = append(ops, more...)
 	}
+	others, err := e.companions(ctx, s, old, next, newest)
+	if err != nil {
+		return 0, err
+	}
+	ops = others.append(ops)
 	began := time.Now()
 	rev, err := e.cfg.Store.Commit(ctx, ops)
 	request.ExchangeFrom(ctx).Spend(request.Storing, time.Since(began))
@@ -413,6 +420,8 @@ func (e *Engine) store(ctx context.Context, s *Served, ops []storage.Op, old, ne
 		return 0, err
 	}
 	s.Cache.Stored(rev)
+	others.committed(ctx, ops, rev)
+	rev = storage.RevisionOf(ops, object, rev)
 	// What the server itself goes by, such as a role, is in force when the write is answered.
 	s.Cache.AwaitObservers(ctx, rev)
 	return rev, nil

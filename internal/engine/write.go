@@ -50,6 +50,8 @@ type intent struct {
 	notes    admission.Notes // of plugins
 	attempts int             // generated names tried so far
 	newest   bool            // further attempts read the newest state; see sight
+
+	companion *companion // takes the operations, which another write commits; mostly nil
 }
 
 // part is a tree that a write reads and replaces.

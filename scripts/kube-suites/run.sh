@@ -32,7 +32,7 @@ work=$(cd "$DIR" && pwd)
 	apiserver/anonymous apiserver/cel apiserver/certreload apiserver/discovery apiserver/flowcontrol apiserver/httpproxy \
 	apiserver/oidc apiserver/openapi apiserver/peerproxy apiserver/podlogs apiserver/portforward apiserver/tracing \
 	apimachinery auth certificates client clustertrustbundles configmap controlplane daemonset \
-	defaulttolerationseconds deployment dryrun endpoints events evictions examples garbagecollector job kubelet metrics \
+	defaulttolerationseconds deployment dryrun dualstack endpoints events evictions examples garbagecollector job kubelet metrics \
 	namespace node objectmeta pods quota replicaset scale secrets service serviceaccount servicecidr serving statefulset \
 	storageclasses storageversionmigrator tls ttlcontroller
 

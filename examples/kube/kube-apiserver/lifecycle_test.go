@@ -25,6 +25,14 @@ func TestVER_13_FLAG_01_GatesOfARelease(t *testing.T) {
 	require.ErrorContains(t, err, "leaves nothing to serve")
 }
 
+// A second range is for services with both families.
+func TestTwoRangesOfServices(t *testing.T) {
+	o := parsed(t, "--service-cluster-ip-range=fd00::/112,10.0.0.0/24")
+	require.Equal(t, "fd00::/112", o.serviceRange.String())
+	require.Equal(t, "10.0.0.0/24", o.secondRange.String())
+	require.Empty(t, o.withoutEffectOf)
+}
+
 // A version is served from the release on that it came with, until the one that no longer has it.
 func TestVER_13_VersionsOfARelease(t *testing.T) {
 	const v1, beta = "/apis/networking.k8s.io/v1/servicecidrs", "/apis/networking.k8s.io/v1beta1/servicecidrs"

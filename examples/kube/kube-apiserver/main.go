@@ -146,7 +146,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 		own = append(own, kinds.NoNamespaceController())
 	}
 	return kube.Kinds(kube.Options{
-		ServiceRange: o.serviceRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
+		ServiceRange: o.serviceRange, SecondServiceRange: o.secondRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
 		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: func() (map[string]string, error) { return from.published(&o.proxy) }, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,

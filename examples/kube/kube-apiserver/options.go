@@ -54,6 +54,7 @@ type options struct {
 
 	serviceCIDR     string
 	serviceRange    netip.Prefix
+	secondRange     netip.Prefix
 	nodePortRange   string
 	nodePorts       [2]int32
 	allowPrivileged bool
@@ -137,7 +138,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.etcdCert, "etcd-certfile", "", "PEM file of the certificate to show to etcd")
 	f.StringVar(&o.etcdKey, "etcd-keyfile", "", "the key of --etcd-certfile")
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
-	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from")
+	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from: a range, or one of each family, separated by a comma")
 	f.StringVar(&o.nodePortRange, "service-node-port-range", "30000-32767", "the ports that services are given on nodes")
 	f.BoolVar(&o.allowPrivileged, "allow-privileged", false, "whether containers may be privileged")
 	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
@@ -286,18 +287,24 @@ func (o *options) check(f *pflag.FlagSet) error {
 
 // checkRanges reads the ranges of addresses and ports.
 func (o *options) checkRanges() (problems []error) {
-	first, second, both := strings.Cut(o.serviceCIDR, ",")
-	if both {
-		if _, err := netip.ParsePrefix(second); err != nil {
-			problems = append(problems, fmt.Errorf("--service-cluster-ip-range: %w", err))
-		}
-		o.withoutEffectOf = append(o.withoutEffectOf, "--service-cluster-ip-range: services get addresses of the first range alone")
+	const flag = "--service-cluster-ip-range"
+	texts := strings.Split(o.serviceCIDR, ",")
+	if len(texts) > 2 {
+		problems = append(problems, errors.New(flag+": must not have more than two ranges"))
+		texts = texts[:2]
 	}
-	var err error
-	if o.serviceRange, err = netip.ParsePrefix(first); err != nil {
-		problems = append(problems, fmt.Errorf("--service-cluster-ip-range: %w", err))
-	} else if o.serviceRange.Addr().BitLen()-o.serviceRange.Bits() < 3 {
-		problems = append(problems, fmt.Errorf("--service-cluster-ip-range %s: holds fewer than 8 addresses", first))
+	for i, into := range []*netip.Prefix{&o.serviceRange, &o.secondRange}[:len(texts)] {
+		p, err := netip.ParsePrefix(texts[i])
+		switch {
+		case err != nil:
+			problems = append(problems, fmt.Errorf("%s: %w", flag, err))
+		case p.Addr().BitLen()-p.Bits() < 3:
+			problems = append(problems, fmt.Errorf("%s %s: holds fewer than 8 addresses", flag, texts[i]))
+		}
+		*into = p
+	}
+	if first, second := o.serviceRange, o.secondRange; first.IsValid() && second.IsValid() && first.Addr().Is4() == second.Addr().Is4() {
+		problems = append(problems, fmt.Errorf("%s %s: the second range must be of the other family of addresses", flag, o.serviceCIDR))
 	}
 	low, high, found := strings.Cut(o.nodePortRange, "-")
 	a, errLow := strconv.ParseUint(low, 10, 16)
