@@ -393,6 +393,7 @@ func (d *deletion) mark(ctx context.Context) error {
 	}
 	if !d.opts.DryRun {
 		d.served.Cache.Committed(d.key, rev, entry)
+		d.served.awaitForce(ctx, rev) // what an end forbids is forbidden once it is answered
 	}
 	d.result = &registry.Result{Entry: entry}
 	return nil
