@@ -16,7 +16,7 @@ const maxForceWait = time.Second
 type inForce func(ctx context.Context, version storage.Revision)
 
 // AnswerAfter has the writers of objects of a resource wait until what they wrote is in force. wait
-// gets the version of the object. Deletions and writes of subresources are answered at once.
+// gets the version of the object. What removes an object, and writes of subresources, are answered at once.
 func (e *Engine) AnswerAfter(of meta.GroupVersionResource, wait func(ctx context.Context, version storage.Revision)) {
 	f := inForce(wait)
 	if served, ok := e.Set().Lookup(of); ok {
@@ -35,10 +35,16 @@ func (e *Engine) AwaitForce(ctx context.Context, of meta.GroupVersionResource, v
 
 // awaitForce waits as AnswerAfter asks for.
 func (w *write) awaitForce(ctx context.Context) {
-	wait := w.served.inForce.Load()
-	if wait != nil && w.sub == nil && !w.opts.DryRun && !w.remove && w.result.Entry != nil {
+	if w.sub == nil && !w.opts.DryRun && !w.remove && w.result.Entry != nil {
+		w.served.awaitForce(ctx, w.result.Entry.Revision())
+	}
+}
+
+// awaitForce waits until a version of an object is in force, if somebody asked for that.
+func (s *Served) awaitForce(ctx context.Context, version storage.Revision) {
+	if wait := s.inForce.Load(); wait != nil {
 		ctx, cancel := context.WithTimeout(ctx, maxForceWait)
 		defer cancel()
-		(*wait)(ctx, w.result.Entry.Revision())
+		(*wait)(ctx, version)
 	}
 }

@@ -414,6 +414,7 @@ func (d *deletion) marked(form *Kind, rev storage.Revision, encoded []byte) erro
 	}
 	if !d.opts.DryRun {
 		d.served.Cache.Committed(d.key, rev, entry)
+		d.served.awaitForce(ctx, rev) // what an end forbids is forbidden once it is answered
 	}
 	d.result = &registry.Result{Entry: entry}
 	return nil
