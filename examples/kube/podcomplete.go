@@ -17,6 +17,7 @@ func (c *cluster) completePod(_ context.Context, p, old *corev1.Pod) error {
 		}
 		return nil
 	}
+	mergeLabelKeys(p)
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qualityOf(p)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
