@@ -36,11 +36,11 @@ func TestFromType_RefusesWhatWouldSurprise(t *testing.T) {
 		}{}, `.name: tag json:"name,omitempy": did you mean omitempty?`},
 		{one("Name", "", `json:"name, omitzero"`), `.name: tag json:"name, omitzero": did you mean omitzero?`},
 		{struct {
-			Spec struct{ Size int } `json:",inline"` //nolint:staticcheck // the mistake
+			Spec struct{ Size int } `json:",inline"`
 		}{}, `.Spec: tag json:",inline": encoding/json writes such a field under its own name: embed the type, or name the field`},
 		{one("name", "example.com/here", `json:"name"`), `.name: tag json:"name" has no effect: the field is not exported`},
 		{struct {
-			size int32 `minimum:"1"` //nolint:unused // the mistake
+			size int32 `minimum:"1"`
 		}{}, `.size: tag minimum:"1" has no effect: the field is not exported`},
 		{struct {
 			Size int32 `json:"-" minimum:"1"`
@@ -58,7 +58,7 @@ func TestFromType_RefusesWhatWouldSurprise(t *testing.T) {
 	}{}))
 	require.NoError(t, err, "a rule of ours beside that of another library")
 	_, err = openapi.FromType(reflect.TypeOf(struct {
-		cache   map[string]int //nolint:unused // a field that is no part of the API
+		cache   map[string]int // no part of the API
 		Derived int            `json:"-" doc:"Computed." yaml:"derived"`
 		Spec    struct{ Size int }
 		_       struct{} `rule:"self.Spec.Size > 0"`
