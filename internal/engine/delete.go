@@ -394,7 +394,7 @@ func (d *deletion) mark(ctx context.Context) error {
 		op := storage.Put(d.key, value, storage.Expect(rev)).Freeing()
 		if d.companion != nil {
 			d.companion.op = op
-			d.companion.after = func(rev storage.Revision) error { return d.marked(form, rev, encoded) }
+			d.companion.after = func(rev storage.Revision) error { return d.marked(ctx, form, rev, encoded) }
 			d.result = &registry.Result{}
 			return nil
 		}
@@ -403,11 +403,11 @@ func (d *deletion) mark(ctx context.Context) error {
 			return d.engine.deleteError(d.stored, err)
 		}
 	}
-	return d.marked(form, rev, encoded)
+	return d.marked(ctx, form, rev, encoded)
 }
 
 // marked sets the result of a mark that has the revision.
-func (d *deletion) marked(form *Kind, rev storage.Revision, encoded []byte) error {
+func (d *deletion) marked(ctx context.Context, form *Kind, rev storage.Revision, encoded []byte) error {
 	entry, err := d.served.entryIn(form, d.key, rev, encoded)
 	if err != nil {
 		return err

@@ -114,7 +114,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	srv, err := kindwright.New(db, append(append(access, o.settings()...),
+	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing()),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
 		behind,

@@ -333,7 +333,7 @@ func (o *options) settings() []kindwright.Option {
 		ResetByEmptyList:      true,
 	}
 	like.EmulatedVersion = o.release()
-	options := []kindwright.Option{
+	return []kindwright.Option{
 		like,
 		kindwright.Before("body", o.zpages),
 		kindwright.Watches{MinDuration: o.minWatch, OldPaths: true, WebSockets: true},
@@ -346,10 +346,14 @@ func (o *options) settings() []kindwright.Option {
 		kindwright.Limits{Reads: limit(o.reads), Writes: limit(o.writes)},
 		kindwright.Housekeeping{NoGarbageCollection: !o.runs(garbageCollector)},
 	}
+}
+
+// sharing is how requests share what is served at once, if they do.
+func (o *options) sharing() (out []kindwright.Option) {
 	if o.fairness {
-		options = append(options, kindwright.Fairness(flowcontrol.New("")))
+		out = append(out, kindwright.Fairness(flowcontrol.New("")))
 	}
-	return options
+	return out
 }
 
 // release is the release of Kubernetes to behave like; empty is the newest.
