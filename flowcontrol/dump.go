@@ -19,11 +19,15 @@ func (c *Controller) Dump(what string) (text string, ok bool) {
 	var rows [][]any
 	switch what {
 	case "priority_levels":
-		rows = append(rows, []any{"PriorityLevelName", "ActiveQueues", "IsIdle", "WaitingRequests", "ExecutingRequests", "Seats",
-			"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests"})
+		rows = append(rows, []any{
+			"PriorityLevelName", "ActiveQueues", "IsIdle", "WaitingRequests", "ExecutingRequests", "Seats",
+			"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests",
+		})
 		for _, l := range c.states() {
-			rows = append(rows, []any{l.name, l.ActiveQueues, l.Running+l.Waiting == 0, l.Waiting, l.Running, l.Seats,
-				l.Ended[flow.Seated], l.Ended[flow.QueueFull] + l.Ended[flow.NoSeat], l.Ended[flow.TimedOut], l.Ended[flow.Cancelled]})
+			rows = append(rows, []any{
+				l.name, l.ActiveQueues, l.Running+l.Waiting == 0, l.Waiting, l.Running, l.Seats,
+				l.Ended[flow.Seated], l.Ended[flow.QueueFull] + l.Ended[flow.NoSeat], l.Ended[flow.TimedOut], l.Ended[flow.Cancelled],
+			})
 		}
 	case "queues":
 		rows = append(rows, []any{"PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"})

@@ -228,8 +228,10 @@ func (k flowKeeper) conditionOf(ctx context.Context, o registry.Objects, s *flow
 	if err != nil && !status.IsNotFound(err) {
 		return nil, err
 	}
-	want := flowcontrol.Condition{Type: flowcontrol.ConditionDangling, Status: "False", Reason: "Found",
-		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", name)}
+	want := flowcontrol.Condition{
+		Type: flowcontrol.ConditionDangling, Status: "False", Reason: "Found",
+		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", name),
+	}
 	if err != nil {
 		want.Status, want.Reason = "True", "NotFound"
 		want.Message = fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q but there is no such object", name)

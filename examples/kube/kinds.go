@@ -205,7 +205,9 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admissionKinds(c), certificates(c), trustBundles(c), storageMigrations(c), scheduling(c), {kinds.WithFlowControl(several(flowcontrol(c)))}, devices(c),
+		admissionKinds(c), certificates(c), trustBundles(c), storageMigrations(c), scheduling(c),
+		{kinds.WithFlowControl(several(flowcontrol(c)))},
+		devices(c),
 	} {
 		for _, k := range area {
 			b, err := k.Define(env)

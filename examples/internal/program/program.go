@@ -90,6 +90,16 @@ func buildVersion() string {
 	return info.Main.Version + " " + info.GoVersion
 }
 
+// kubernetes is what the server is like.
+func (f *flags) kubernetes() kindwright.Kubernetes {
+	return kindwright.Kubernetes{
+		FeatureGates:     strings.Join(f.features, ","),
+		EmulatedVersion:  f.emulated,
+		RuntimeConfig:    strings.Join(f.versions, ","),
+		ExpressionPrices: !f.documented,
+	}
+}
+
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
@@ -143,12 +153,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.Authorize(authorizer),
 		kindwright.Audit(policy, sinks...),
 		kindwright.LogTo(log),
-		kindwright.Kubernetes{
-			FeatureGates:     strings.Join(f.features, ","),
-			EmulatedVersion:  f.emulated,
-			RuntimeConfig:    strings.Join(f.versions, ","),
-			ExpressionPrices: !f.documented,
-		},
+		f.kubernetes(),
 		kindwright.Access{
 			NoAnonymous:          given.signed.NoAnonymous,
 			Audiences:            f.accounts.Audiences(),
