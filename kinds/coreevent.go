@@ -10,7 +10,7 @@ type CoreEvent struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 
-	InvolvedObject      ObjectReference  `json:"involvedObject" protobuf:"bytes,2,opt,name=involvedObject" optional:"" map:"atomic" doc:"The object that the event is about."`
+	InvolvedObject      ObjectReference  `json:"involvedObject" protobuf:"bytes,2,opt,name=involvedObject" optional:"" map:"atomic" patchStrategy:"merge" doc:"The object that the event is about."`
 	Reason              string           `json:"reason,omitempty" protobuf:"bytes,3,opt,name=reason" doc:"Why, in a word for programs."`
 	Message             string           `json:"message,omitempty" protobuf:"bytes,4,opt,name=message" doc:"What happened, for people."`
 	Source              EventSource      `json:"source,omitempty" protobuf:"bytes,5,opt,name=source" doc:"The component that reports."`
@@ -21,7 +21,7 @@ type CoreEvent struct {
 	EventTime           meta.MicroTime   `json:"eventTime,omitempty" protobuf:"bytes,10,opt,name=eventTime" doc:"When the event was first observed."`
 	Series              *CoreEventSeries `json:"series,omitempty" protobuf:"bytes,11,opt,name=series" doc:"How often the event was repeated, if it was."`
 	Action              string           `json:"action,omitempty" protobuf:"bytes,12,opt,name=action" doc:"What was done or failed, for programs."`
-	Related             *ObjectReference `json:"related,omitempty" protobuf:"bytes,13,opt,name=related" map:"atomic" doc:"A second object involved in the event."`
+	Related             *ObjectReference `json:"related,omitempty" protobuf:"bytes,13,opt,name=related" map:"atomic" patchStrategy:"merge" doc:"A second object involved in the event."`
 	ReportingController string           `json:"reportingComponent" protobuf:"bytes,14,opt,name=reportingComponent" optional:"" doc:"The controller that reports."`
 	ReportingInstance   string           `json:"reportingInstance" protobuf:"bytes,15,opt,name=reportingInstance" optional:"" doc:"The instance of the controller."`
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/meta"
-	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -29,8 +28,8 @@ type Event struct {
 	ReportingInstance        string           `json:"reportingInstance,omitempty" protobuf:"bytes,5,opt,name=reportingInstance" doc:"The instance of the controller, at most 128 characters. Required for new events."`
 	Action                   string           `json:"action,omitempty" protobuf:"bytes,6,name=action" doc:"What was done or failed, for programs, at most 128 characters. Required for new events."`
 	Reason                   string           `json:"reason,omitempty" protobuf:"bytes,7,name=reason" doc:"Why, for people, at most 128 characters. Required for new events."`
-	Regarding                ObjectReference  `json:"regarding,omitempty" protobuf:"bytes,8,opt,name=regarding" map:"atomic" doc:"The object that the event is about."`
-	Related                  *ObjectReference `json:"related,omitempty" protobuf:"bytes,9,opt,name=related" map:"atomic" doc:"A second object involved in the event."`
+	Regarding                ObjectReference  `json:"regarding,omitempty" protobuf:"bytes,8,opt,name=regarding" map:"atomic" patchStrategy:"merge" doc:"The object that the event is about."`
+	Related                  *ObjectReference `json:"related,omitempty" protobuf:"bytes,9,opt,name=related" map:"atomic" patchStrategy:"merge" doc:"A second object involved in the event."`
 	Note                     string           `json:"note,omitempty" protobuf:"bytes,10,opt,name=note" doc:"What happened, for people, at most 1024 bytes; readers must accept 64 KiB."`
 	Type                     string           `json:"type,omitempty" protobuf:"bytes,11,opt,name=type" doc:"Normal or Warning; more types may be added."`
 	DeprecatedSource         EventSource      `json:"deprecatedSource,omitempty" protobuf:"bytes,12,opt,name=deprecatedSource" doc:"The source of an event of the core group."`
@@ -135,12 +134,6 @@ func (e *events) Define(env registry.Env) (registry.Bundle, error) {
 	stored.Reset, core.Reset = resetEvent, resetEvent
 	stored.Selectable = eventFields("regarding", "reportingController")
 	core.Selectable = eventFields("involvedObject", "reportingComponent")
-	// A reference has one manager. A strategic merge patch merges it still.
-	for _, r := range []*registry.Resource{stored, core} {
-		for _, field := range r.Schema.Properties {
-			field.Schema.PatchTagged = field.Schema.MapType == openapi.MapAtomic
-		}
-	}
 	stored.Blank = registry.Tree{"regarding": map[string]any{}, "deprecatedSource": map[string]any{}}
 	core.Blank = registry.Tree{"involvedObject": map[string]any{}, "source": map[string]any{}}
 	stored.Computed = map[string]func(registry.Tree) string{"source": eventSource}

@@ -237,12 +237,13 @@ func TestAPF_02_WatchesTakeNoSeats(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 20 {
-		begun := make(chan struct{})
+		w := &beginning{ResponseRecorder: httptest.NewRecorder(), begun: make(chan struct{})}
 		all.Go(func() {
-			r := newRequest(ctx, "GET", "/api/v1/namespaces?watch=1", "", "X-User", "ann", "X-Groups", authn.GroupAuthenticated)
-			h.ServeHTTP(&beginning{ResponseRecorder: httptest.NewRecorder(), begun: begun}, r)
+			h.ServeHTTP(w, newRequest(ctx, "GET", "/api/v1/namespaces?watch=1", "", "X-User", "ann", "X-Groups", authn.GroupAuthenticated))
+			w.Flush()
 		})
-		<-begun
+		<-w.begun
+		require.Equal(t, 200, w.Code)
 	}
 	require.Equal(t, 200, h.send("ann").Code)
 	stop()
