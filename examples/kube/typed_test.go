@@ -11,6 +11,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,10 +89,15 @@ func everyVerb(t *testing.T, c, other *rest.RESTClient, m manifest) {
 	one := m.path + "/" + name
 
 	read, again := fresh(sent), fresh(sent)
-	settled := func() bool { // the server writes the status of a policy after its expressions have been checked
+	settled := func() bool {
 		require.NoError(t, c.Get().AbsPath(one).Do(ctx).Into(read))
-		p, ok := read.(*admissionv1.ValidatingAdmissionPolicy)
-		return !ok || p.Status.ObservedGeneration == p.Generation
+		switch o := read.(type) { // whose status the server writes by itself
+		case *admissionv1.ValidatingAdmissionPolicy: // when it has checked the expressions
+			return o.Status.ObservedGeneration == o.Generation
+		case *flowcontrolv1.FlowSchema: // when it has looked for the level
+			return len(o.Status.Conditions) > 0
+		}
+		return true
 	}
 	for !settled() {
 		require.NoError(t, ctx.Err())

@@ -539,6 +539,9 @@ func TestSSA_19_EntriesAsByTheFieldManager(t *testing.T) {
 				live = k.object(c.kind, config.GetName())
 				given := live.DeepCopy()
 				given.SetManagedFields(nil)
+				if c.kind == "Lease" { // every Go value of a lease has a spec, so that nobody makes it
+					none.Object["spec"] = map[string]any{}
+				}
 				made := theirs.UpdateNoErrors(none.DeepCopy(), given, "kubectl-client-side-apply")
 				requireSameEntries(t, made, live)
 			}

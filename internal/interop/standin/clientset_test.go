@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,6 +115,17 @@ func TestTypedClients(t *testing.T) {
 	}
 }
 
+// isJudged reports whether the server writes the status of an object by itself, and whether it has.
+func isJudged(o any) (judged, done bool) {
+	switch o := o.(type) {
+	case *admissionv1.ValidatingAdmissionPolicy: // when it has checked the expressions
+		return true, o.Status.ObservedGeneration == o.Generation
+	case *flowcontrolv1.FlowSchema: // when it has looked for the level
+		return true, len(o.Status.Conditions) > 0
+	}
+	return false, true
+}
+
 func (c typed) everyVerb(sent runtime.Object) {
 	in := func(o any) metav1.Object {
 		out, err := meta.Accessor(o)
@@ -129,11 +141,11 @@ func (c typed) everyVerb(sent runtime.Object) {
 	made := c.call("Create", sent, metav1.CreateOptions{})
 	require.NotEmpty(c.t, in(made).GetUID())
 	read := c.call("Get", name, metav1.GetOptions{})
-	if _, judged := made.(*admissionv1.ValidatingAdmissionPolicy); judged { // the server writes the status when it has checked the expressions
+	if judged, _ := isJudged(made); judged {
 		require.Eventually(c.t, func() bool {
 			read = c.call("Get", name, metav1.GetOptions{})
-			policy := read.(*admissionv1.ValidatingAdmissionPolicy) //nolint:forcetypeassert // as before
-			return policy.Status.ObservedGeneration == policy.Generation
+			_, done := isJudged(read)
+			return done
 		}, time.Minute, time.Millisecond)
 	} else {
 		require.Equal(c.t, in(made).GetResourceVersion(), in(read).GetResourceVersion())
