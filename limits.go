@@ -23,6 +23,9 @@ import (
 // Retry-After, before the body is read; clients of Kubernetes wait and repeat it. Health paths have
 // no limit, and members of system:masters are counted and never refused, as in Kubernetes.
 //
+// With [Fairness], objects share the sum of Reads and Writes, and ReadsPerUser and WritesPerUser do not
+// hold.
+//
 // A limit cannot be turned off: New refuses negative numbers. To have almost none, give a large one.
 type Limits struct {
 	// Reads and Writes are how many requests may be in flight that read and that write, without
