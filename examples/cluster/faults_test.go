@@ -174,9 +174,7 @@ func TestRestoredUnderServers(t *testing.T) {
 	for round := range *rounds {
 		file := f.etcds.Members[round%3].Save(t)
 		f.goesOn()
-		f.mu.Lock()
-		newest := f.history[len(f.history)-1].revision
-		f.mu.Unlock()
+		newest := f.newest()
 		var stopping sync.WaitGroup
 		for _, s := range f.servers {
 			stopping.Go(func() { s.stop() })

@@ -397,6 +397,21 @@ func (f *fleet) goesOn() {
 	}
 }
 
+// newest returns the last version that the record has. The record follows the servers, so it may have
+// none yet.
+func (f *fleet) newest() (last storage.Revision) {
+	f.t.Helper()
+	for ; last == 0; time.Sleep(2 * time.Millisecond) {
+		require.NoError(f.t, f.t.Context().Err())
+		f.mu.Lock()
+		if n := len(f.history); n > 0 {
+			last = f.history[n-1].revision
+		}
+		f.mu.Unlock()
+	}
+	return last
+}
+
 // comesBack measures how long it takes from now, when there is a leader, until each server writes again.
 func (f *fleet) comesBack() {
 	f.t.Helper()
