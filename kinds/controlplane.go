@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/guard"
@@ -46,6 +47,17 @@ func define(wrapper string, of registry.Definition, env registry.Env) (registry.
 		return registry.Bundle{}, fmt.Errorf("kinds.%s: the definition is nil", wrapper)
 	}
 	return of.Define(env)
+}
+
+// addHooks adds hooks to a bundle, and to each fork of it.
+func addHooks(b *registry.Bundle, hooks ...registry.Hook) {
+	b.Hooks = append(slices.Clip(b.Hooks), hooks...)
+	if fork := b.Fork; fork != nil {
+		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
+			gate, own := fork()
+			return gate, append(own, hooks...)
+		}
+	}
 }
 
 // all joins several definitions.

@@ -40,9 +40,10 @@ func TestControlPlaneTakesTheOptionsOfItsKinds(t *testing.T) {
 // A wrapper without a definition says which one it is.
 func TestWrappersOfNothingAreRefused(t *testing.T) {
 	for want, d := range map[string]registry.Definition{
-		"kinds.WithRBAC: the definition is nil":     kinds.WithRBAC(kinds.RBACOptions{}, nil),
-		"kinds.WithPolicies: the definition is nil": kinds.WithPolicies(nil),
-		"kinds.WithWebhooks: the definition is nil": kinds.WithWebhooks(kinds.WebhookOptions{}, nil),
+		"kinds.WithRBAC: the definition is nil":        kinds.WithRBAC(kinds.RBACOptions{}, nil),
+		"kinds.WithPolicies: the definition is nil":    kinds.WithPolicies(nil),
+		"kinds.WithWebhooks: the definition is nil":    kinds.WithWebhooks(kinds.WebhookOptions{}, nil),
+		"kinds.WithFlowControl: the definition is nil": kinds.WithFlowControl(nil),
 	} {
 		_, err := d.Define(registry.Env{GroupDomain: "k8s.io"})
 		require.EqualError(t, err, want)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -91,7 +90,7 @@ type withFlowControl struct{ of registry.Definition }
 
 // Define implements registry.Definition.
 func (w withFlowControl) Define(env registry.Env) (registry.Bundle, error) {
-	b, err := w.of.Define(env)
+	b, err := define("WithFlowControl", w.of, env)
 	if err != nil {
 		return b, err
 	}
@@ -123,12 +122,6 @@ func (w withFlowControl) Define(env registry.Env) (registry.Bundle, error) {
 		{Name: "priority-and-fairness-config-producer", Start: keeper.keepAll},
 		{Name: "priority-and-fairness-config-consumer", Run: keeper.run, Leader: true},
 	}
-	b.Hooks = append(slices.Clip(b.Hooks), hooks...)
-	if fork := b.Fork; fork != nil {
-		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
-			gate, own := fork()
-			return gate, append(own, hooks...)
-		}
-	}
+	addHooks(&b, hooks...)
 	return b, nil
 }

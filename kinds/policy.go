@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/typed"
@@ -191,14 +190,7 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	b.Resources = resources
 	checker := typeChecker{meta.GroupVersionResource{Group: group, Version: "v1", Resource: "validatingadmissionpolicies"}}
-	hook := registry.Hook{Name: "validating-admission-policy-status", Run: checker.run, Leader: true}
-	b.Hooks = append(b.Hooks[:len(b.Hooks):len(b.Hooks)], hook)
-	if fork := b.Fork; fork != nil {
-		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
-			gate, own := fork()
-			return gate, append(own, hook)
-		}
-	}
+	addHooks(&b, registry.Hook{Name: "validating-admission-policy-status", Run: checker.run, Leader: true})
 	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -180,12 +179,6 @@ func (w withRBAC) Define(env registry.Env) (registry.Bundle, error) {
 		a := aggregator{resource: meta.GroupVersionResource{Group: group, Version: "v1", Resource: "clusterroles"}}
 		hooks = append(hooks, registry.Hook{Name: "rbac/aggregate-roles", Run: a.run, Leader: true})
 	}
-	b.Hooks = append(slices.Clip(b.Hooks), hooks...)
-	if fork := b.Fork; fork != nil {
-		b.Fork = func() (admission.NamespaceGate, []registry.Hook) {
-			gate, own := fork()
-			return gate, append(own, hooks...)
-		}
-	}
+	addHooks(&b, hooks...)
 	return b, nil
 }

@@ -33,18 +33,7 @@ func authenticationHook(data func() (map[string]string, error)) registry.Hook {
 	}
 	return registry.Hook{
 		Name: "start-cluster-authentication-info-controller", Start: publish,
-		Run: func(ctx context.Context, o registry.Objects) {
-			ticks := time.NewTicker(authenticationLooks)
-			defer ticks.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticks.C:
-					_ = publish(ctx, o) // the next tick tries again
-				}
-			}
-		},
+		Run: every(authenticationLooks, publish),
 	}
 }
 

@@ -45,22 +45,25 @@ func (i identity) name() string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// hooks renew the lease and remove expired ones. now is the server's clock.
-func (i identity) hooks(now func() time.Time) []registry.Hook {
-	every := func(pause time.Duration, work func(context.Context, registry.Objects) error) func(context.Context, registry.Objects) {
-		return func(ctx context.Context, o registry.Objects) {
-			ticks := time.NewTicker(pause)
-			defer ticks.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticks.C:
-					_ = work(ctx, o) // the next tick tries again, long before the lease expires
-				}
+// every returns what does some work after each pause, until its context ends. What fails is tried again
+// after the next one.
+func every(pause time.Duration, work func(context.Context, registry.Objects) error) func(context.Context, registry.Objects) {
+	return func(ctx context.Context, o registry.Objects) {
+		ticks := time.NewTicker(pause)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticks.C:
+				_ = work(ctx, o)
 			}
 		}
 	}
+}
+
+// hooks renew the lease and remove expired ones. now is the server's clock.
+func (i identity) hooks(now func() time.Time) []registry.Hook {
 	renew := func(ctx context.Context, o registry.Objects) error { return i.renew(ctx, o, now()) }
 	collect := func(ctx context.Context, o registry.Objects) error { return removeExpired(ctx, o, now()) }
 	return []registry.Hook{

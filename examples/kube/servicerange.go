@@ -170,18 +170,7 @@ func checkServiceCIDRUpdate(s, old *networkingv1.ServiceCIDR, f *status.Fields) 
 func (c *cluster) rangeHook() registry.Hook {
 	return registry.Hook{
 		Name: "start-kubernetes-service-cidr-controller",
-		Run: func(ctx context.Context, o registry.Objects) {
-			ticks := time.NewTicker(serviceCIDRLooks)
-			defer ticks.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-ticks.C:
-					_ = c.ensureRange(ctx, o) // the next tick tries again
-				}
-			}
-		},
+		Run:  every(serviceCIDRLooks, c.ensureRange),
 	}
 }
 
