@@ -47,31 +47,35 @@ func (c *Cache) list(ctx context.Context, at storage.Revision) (*listing, error)
 	if err != nil {
 		return nil, err
 	}
-	l := &listing{tree: newTree(), byKey: make(map[string]*Entry), revision: page.Revision}
+	l := &listing{tree: newTree(), revision: page.Revision}
 	put := func(entry *Entry, failed *DecodeError) bool {
-		if failed != nil {
+		if failed == nil {
+			l.tree.Load(entry) // pages are in the order of keys
+		} else {
 			l.set(decoded{key: failed.Key, revision: failed.Revision, failed: failed})
-			return true
 		}
-		l.tree.Add(entry)
-		l.byKey[entry.key] = entry
 		return true
 	}
-	if c.page(&page, put); !page.More {
-		return l, nil
+	if c.page(&page, put); page.More {
+		first.At, first.After = page.Revision, page.Records[len(page.Records)-1].Key
+		err = c.pagesAhead(ctx, first, put)
 	}
-	first.At, first.After = page.Revision, page.Records[len(page.Records)-1].Key
-	return l, c.pagesAhead(ctx, first, put)
+	l.byKey = make(map[string]*Entry, l.tree.Len()) // one that grows takes twice as long
+	for entry := range l.tree.Ascend(placeOf("")) {
+		l.byKey[entry.key] = entry
+	}
+	return l, err
 }
 
-// pagesAhead is pages for a walk to the end: it reads a page while the one before is decoded.
+// pagesAhead is pages for a walk to the end: while put takes a page, the next one is decoded and the
+// one after it is read.
 func (c *Cache) pagesAhead(ctx context.Context, request storage.ListRequest, put func(*Entry, *DecodeError) bool) error {
-	var reading sync.WaitGroup
-	defer reading.Wait()
+	var working sync.WaitGroup
+	defer working.Wait()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	pages, failed := make(chan storage.Page, 1), error(nil)
-	reading.Go(func() {
+	pages, failed := make(chan chan []loaded, 1), error(nil)
+	working.Go(func() {
 		defer close(pages)
 		for more := true; more; {
 			page, err := c.dispatcher.store.List(ctx, request)
@@ -82,18 +86,38 @@ func (c *Cache) pagesAhead(ctx context.Context, request storage.ListRequest, put
 			if more = page.More; more {
 				request.After = page.Records[len(page.Records)-1].Key
 			}
+			made := make(chan []loaded, 1)
 			select {
-			case pages <- page:
+			case pages <- made: // with room for one, two pages are decoded at once
+				working.Go(func() { made <- c.load(page.Records) })
 			case <-ctx.Done():
 				failed = ctx.Err()
 				return
 			}
 		}
 	})
-	for page := range pages {
-		c.page(&page, put)
+	for made := range pages {
+		for _, one := range <-made {
+			put(one.entry, one.failed)
+		}
 	}
 	return failed
+}
+
+// loaded is an entry, or why there is none.
+type loaded struct {
+	entry  *Entry
+	failed *DecodeError
+}
+
+// load decodes all records of a page.
+func (c *Cache) load(records []storage.Record) []loaded {
+	all := make([]loaded, 0, len(records))
+	c.page(&storage.Page{Records: records}, func(entry *Entry, failed *DecodeError) bool {
+		all = append(all, loaded{entry, failed})
+		return true
+	})
+	return all
 }
 
 // pages yields the entries of a list request and of the following pages, until the end or until

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -81,7 +82,8 @@ func TestPodsTolerateWhatTheirNamespaceAllows(t *testing.T) {
 	require.NoError(t, Tolerations{Default: []corev1.Toleration{key("a")}}.Check())
 }
 
-// What Kubernetes tests in plugin/pkg/admission/eventratelimit, with its sentences.
+// RATE-03, RATE-04, RATE-05, RATE-07, RATE-09, RATE-10, RATE-11: what Kubernetes tests in
+// plugin/pkg/admission/eventratelimit, with its sentences.
 func TestEventsAreLimited(t *testing.T) {
 	now := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	s := serveWith(t, eventRateLimit(now, []EventLimit{
@@ -117,6 +119,31 @@ func TestEventsAreLimited(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, CheckEventLimits([]EventLimit{{Type: "Server", QPS: 1, Burst: 1}}))
+}
+
+// RATE-08: the limit of a server has one bucket, however small its cache is said to be.
+func TestRATE_06_WhatIsNotUsedIsKeptUpToTheBurst(t *testing.T) {
+	now := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	s := serveWith(t, eventRateLimit(now, []EventLimit{{Type: "Server", QPS: 3, Burst: 10, CacheSize: 1}}))
+	made := 0
+	accepted := func() (n int) {
+		for ; ; n++ {
+			made++
+			namespace := []string{"default", "kube-system"}[made%2]
+			code, _ := s.do(t, "POST", "/api/v1/namespaces/"+namespace+"/events", `{"metadata":{"name":"e`+strconv.Itoa(made)+`"},"involvedObject":{"namespace":"`+namespace+`"}}`)
+			if code != 201 {
+				require.Equal(t, 429, code)
+				return n
+			}
+		}
+	}
+	require.Equal(t, 10, accepted())
+	now.Step(time.Second)
+	require.Equal(t, 3, accepted())
+	now.Step(2 * time.Second)
+	require.Equal(t, 6, accepted())
+	now.Step(time.Hour)
+	require.Equal(t, 10, accepted())
 }
 
 // What Kubernetes tests in plugin/pkg/admission/namespace/autoprovision and exists.

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/pod-security-admission/admission/api/load"
 
+	"github.com/kindwright/kindwright/admission/imagepolicy"
 	policies "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/examples/kube"
@@ -24,13 +25,17 @@ const podSecurity = "PodSecurity"
 
 // checkAdmissionConfig reads --admission-control-config-file: the directories with the manifests of
 // policies, what PodSecurity asks for, what ResourceQuota limits, as whom webhooks are asked,
-// and what PodNodeSelector, PodTolerationRestriction and EventRateLimit are told. The configurations of other plugins have no effect.
+// and what PodNodeSelector, PodTolerationRestriction, EventRateLimit and ImagePolicyWebhook are told. The
+// configurations of other plugins have no effect.
 func (o *options) checkAdmissionConfig() (problems []error) {
 	defer func() {
 		if slices.Contains(o.enabled, kube.EventRateLimitName) && len(problems) == 0 { // which needs limits
 			if err := kube.CheckEventLimits(o.configured.EventLimits); err != nil {
 				problems = append(problems, fmt.Errorf("--admission-control-config-file: %s: %w", kube.EventRateLimitName, err))
 			}
+		}
+		if err := o.checkImagePolicy(); err != nil && len(problems) == 0 {
+			problems = append(problems, fmt.Errorf("--admission-control-config-file: %w", err))
 		}
 	}()
 	if o.admissionConfig == "" {
@@ -58,7 +63,7 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 	name := tree.Text(plugin, "name")
 	switch name {
 	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName, kube.ResourceQuotaName:
-	case kube.PodNodeSelectorName, kube.PodTolerationRestrictionName, kube.EventRateLimitName:
+	case kube.PodNodeSelectorName, kube.PodTolerationRestrictionName, kube.EventRateLimitName, imagepolicy.Name:
 		if !slices.Contains(o.enabled, name) {
 			return nil
 		}
@@ -91,6 +96,8 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		return o.readTolerations(configuration)
 	case name == kube.EventRateLimitName:
 		return o.readEventLimits(configuration)
+	case name == imagepolicy.Name:
+		return o.readImagePolicy(configuration)
 	}
 	return o.readPolicyManifests(name, configuration)
 }

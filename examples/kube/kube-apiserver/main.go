@@ -114,6 +114,10 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	images, err := o.imagePolicy(log)
+	if err != nil {
+		return err
+	}
 	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing()),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
@@ -122,7 +126,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),
 		kindwright.Audit(policy, sinks...),
-		kindwright.Admit(o.plugins()...),
+		kindwright.Admit(append(o.plugins(), images...)...),
 		healthChecks(), certificateCheck(certificate),
 		kindwright.CheckHealth(health.Health|health.Ready, checks...),
 	)...)

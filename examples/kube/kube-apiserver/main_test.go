@@ -326,9 +326,9 @@ func TestFLAG_HelpListsWhatThereIs(t *testing.T) {
 }
 
 func TestFLAG_WhatHasNoEffectIsSaid(t *testing.T) {
-	s := run(t, "--data-dir="+t.TempDir(), "--watch-cache", "--storage-media-type=application/json", "--endpoint-reconciler-type", "none", "--enable-admission-plugins=ImagePolicyWebhook",
+	s := run(t, "--data-dir="+t.TempDir(), "--watch-cache", "--storage-media-type=application/json", "--endpoint-reconciler-type", "none",
 		"--requestheader-username-headers=X-Remote-User", "--feature-gates=WatchList=false", "--runtime-config=autoscaling/v1=false")
-	for _, said := range []string{"--watch-cache", "--storage-media-type", "--endpoint-reconciler-type", "ImagePolicyWebhook", "--requestheader-username-headers"} {
+	for _, said := range []string{"--watch-cache", "--storage-media-type", "--endpoint-reconciler-type", "--requestheader-username-headers"} {
 		require.Contains(t, s.log.String(), said)
 	}
 	require.NotContains(t, s.log.String(), "--feature-gates")

@@ -63,6 +63,7 @@ type options struct {
 	admissionConfig string
 	manifests       []*manifestFolder
 	limited         []kube.LimitedResource                // what needs a quota
+	images          []byte                                // the configuration of ImagePolicyWebhook
 	configured      kube.PluginConfiguration              // what other plugins are told
 	webhookUsers    map[string]*webhook.Credentials       // by the plugin that asks webhooks
 	staticWebhooks  *webhook.Statics                      // those of files; nil: there are none

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/noderestriction"
-	"github.com/kindwright/kindwright/admission/ownerref"
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
@@ -34,24 +34,14 @@ func (o *options) checkPlugins() (problems []error) {
 		}
 	}
 	for _, name := range o.enabled {
-		switch {
-		case slices.Contains(o.disabled, name):
+		if slices.Contains(o.disabled, name) {
 			problems = append(problems, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins contradict each other: both name %s", name))
-		case slices.Contains(known, name) && !slices.Contains(pluginsHere(), name):
-			o.withoutEffectOf = append(o.withoutEffectOf, "--enable-admission-plugins: "+name+" is accepted and has no effect")
 		}
 	}
-	return problems
-}
-
-// pluginsHere names the plugins that do here what they do in kube-apiserver.
-func pluginsHere() []string {
-	out := append(kube.Plugins(), noderestriction.Name, ownerref.Name, kube.NamespaceAutoProvisionName,
-		"ClusterTrustBundleAttest", "JobValidation", "PodGroupProtection", "PodGroupWorkloadExists") // do nothing without gates that are off, and have no effect
-	for _, p := range slices.Concat(kube.DefaultPlugins(), kube.OptionalPlugins(kube.PluginConfiguration{}), kube.LastPlugins()) {
-		out = append(out, p.Name)
+	if slices.Contains(o.enabled, "AlwaysDeny") {
+		problems = append(problems, errors.New("--enable-admission-plugins: AlwaysDeny is not supported: it would deny the server's own writes"))
 	}
-	return out
+	return problems
 }
 
 // plugins returns the admission plugins: those that are on unless they are disabled, and those that
