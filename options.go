@@ -166,9 +166,7 @@ func Before(link string, middleware func(http.Handler) http.Handler) Option {
 
 // CheckHealth adds health checks to some of /healthz, /livez and /readyz. A check of something that
 // a restart would not mend, such as a disk or a service that the program needs, belongs to
-// health.Ready and not to health.Live. The server's own check of its store is called etcd, as in
-// Kubernetes, whatever the store is.
-// Source: READ-35.
+// health.Ready and not to health.Live. HTTP.StoreCheck names the server's own check of its store.
 func CheckHealth(to health.Endpoint, checks ...health.Check) Option {
 	return optionFunc(func(c *config) error {
 		c.checks = append(c.checks, endpointChecks{to, checks})

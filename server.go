@@ -272,7 +272,7 @@ func (s *Server) buildAccess() error {
 func (s *Server) buildHealth() error {
 	s.health = health.New(health.WithLogger(s.cfg.log), health.WithLivezGrace(s.cfg.http.LivezGrace), health.WithResult(s.meters.health.Observe))
 	problems := []error{
-		s.health.Add(health.Health|health.Ready, health.Check{Name: "etcd", Check: s.checkStore}), // the name is Kubernetes' (READ-35)
+		s.health.Add(health.Health|health.Ready, health.Check{Name: cmp.Or(s.cfg.http.StoreCheck, "etcd"), Check: s.checkStore}),
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "store-space", Check: s.checkSpace}),
 		s.health.Add(health.Health|health.Ready, health.Check{Name: "store-records", Check: s.checkRecords, Advisory: true}),
 		s.health.Add(health.Ready, health.Check{Name: "informer-sync", Check: func(context.Context) error { return s.engine.Ready() }}),

@@ -99,6 +99,11 @@ type HTTP struct {
 	// Source: HEALTH-03.
 	LivezGrace time.Duration
 
+	// StoreCheck is the name of the health check of the store, on /healthz and /readyz. Default etcd, the
+	// name in Kubernetes, whatever the store is.
+	// Source: HEALTH-15, READ-35.
+	StoreCheck string
+
 	// RetryAfterShutdown answers requests that arrive after ShutdownDelay with 429 and Retry-After,
 	// and closes their connections, while the requests in flight finish. Health paths are answered
 	// as before. By default the port closes instead.

@@ -111,7 +111,7 @@ type UserValidationRule struct {
 
 // kind is the document.
 var kind = config.Kind{
-	Name: "AuthenticationConfiguration", Group: "apiserver.config.k8s.io", AnyDomain: "apiserver.config",
+	Name: "AuthenticationConfiguration", Group: "apiserver.config.k8s.io", AnyDomain: "apiserver",
 	Versions: []string{"v1", "v1beta1", "v1alpha1"},
 }
 

@@ -47,10 +47,11 @@ func TestAUTHNCFG_01_10_12_ADocumentIsReadStrictly(t *testing.T) {
 		require.Len(t, c.JWT, 1)
 	}
 	for text, want := range map[string]string{
-		head:                                  "jwt: Required value",
-		head + "jwt: null":                    "jwt: Required value",
-		head + "jwt: {}":                      "jwt: Invalid value: {}: must be a list",
-		head + "jwt: [{}]":                    "jwt[0].issuer.url: Required value",
+		head:               "jwt: Required value",
+		head + "jwt: null": "jwt: Required value",
+		head + "jwt: {}":   "jwt: Invalid value: {}: must be a list",
+		head + "jwt: [{}]": "jwt[0].issuer.url: Required value",
+		head + "jwt: [{issuer: {url: 'https://a.example', audiences: [a]}}]": "jwt[0].claimMappings.username: Required value: claim or expression is required",
 		head + "JWT: []":                      `JWT: Forbidden: unknown field, did you mean "jwt"?`,
 		head + "jwt: []\njwt: []":             "jwt: Forbidden: duplicate field",
 		"kind: AuthenticationConfiguration":   "apiVersion: Required value",

@@ -143,6 +143,7 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		synctest.Wait()
 		require.ErrorContains(t, a.Check(t.Context()), "is that of another issuer", "the issuer is that of the tokens")
+		require.False(t, is(t, a, i.Token(nil)), "AUTHNCFG-19")
 		n.set("inside", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"issuer":"https://login.example.com","jwks_uri":"https://login.example.com/keys"}`)
 		}))

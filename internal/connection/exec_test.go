@@ -52,8 +52,8 @@ func told(t *testing.T, dir string) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// EXEC-01 EXEC-02 EXEC-03 EXEC-04 EXEC-05 EXEC-16 EXEC-17: a plugin is asked for a token, and again
-// when the token has expired or was refused.
+// CFG-02 EXEC-01 EXEC-02 EXEC-03 EXEC-04 EXEC-05 EXEC-16 EXEC-17: a plugin is asked for a token in each of
+// two versions, and again when the token has expired or was refused.
 func TestAPluginGivesATokenUntilItExpiresOrIsRefused(t *testing.T) {
 	for _, version := range []string{"v1", "v1beta1"} {
 		dir := t.TempDir()

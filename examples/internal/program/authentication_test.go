@@ -53,6 +53,47 @@ func TestAUTHN_13_15_17_TokensOfAnIssuerAreAccepted(t *testing.T) {
 	require.Contains(t, r.errOut, "authentication-config file and oidc-* flags are mutually exclusive")
 }
 
+// The rules of a document decide over the tokens of a running server, which logs why it refuses one.
+func TestAUTHNCFG_19_28_29_31_37_RulesOfADocument(t *testing.T) {
+	i, other := issuer.New(t), issuer.New(t)
+	provider := func(i *issuer.Issuer, more string) string {
+		return fmt.Sprintf("- issuer: {url: %q, audiences: [%s], certificateAuthority: %q%s}\n", i.URL, issuer.Audience, other.Authorities+i.Authorities, more)
+	}
+	text := authenticationHead + "jwt:\n" + provider(i, "") + `  claimValidationRules:
+  - {claim: hd, requiredValue: example.com}
+  - {claim: empty}
+  - {expression: "claims.?level.orValue(1.0) < 5.0", message: too high a level}
+  claimMappings:
+    username: {claim: sub, prefix: ""}
+    groups: {claim: roles, prefix: "r:"}
+` + provider(&issuer.Issuer{URL: "https://stranger.example.com", Authorities: other.Authorities}, fmt.Sprintf(", discoveryURL: %q", other.URL+"/.well-known/openid-configuration")) +
+		"  claimMappings: {username: {claim: sub, prefix: ''}}\n"
+	s := serveIn(t, t.TempDir(), "--authentication-config="+writeTo(t, t.TempDir(), "authn.yaml", text), "-v=2")
+	nobody := anonymous(t, s.kubeconfig)
+	with := func(more map[string]any) *client {
+		all := map[string]any{"hd": "example.com", "empty": ""}
+		for name, v := range more {
+			all[name] = v
+		}
+		return nobody.with(i.Token(all))
+	}
+	for _, none := range []any{"", []string{}, nil} { // AUTHNCFG-37
+		require.Equal(t, []string{"system:authenticated"}, whoami(t, with(map[string]any{"roles": none})).Groups)
+	}
+	require.Equal(t, []string{"r:a", "system:authenticated"}, whoami(t, with(map[string]any{"roles": []string{"a"}})).Groups)
+	for row, claims := range map[string]map[string]any{
+		"AUTHNCFG-28, missing": {"hd": nil}, "AUTHNCFG-28": {"hd": "x"}, "AUTHNCFG-28, no text": {"hd": []string{"example.com"}},
+		"AUTHNCFG-29, missing": {"empty": nil}, "AUTHNCFG-29": {"empty": "x"},
+		"AUTHNCFG-31": {"level": 7},
+	} {
+		require.Equal(t, http.StatusUnauthorized, with(claims).do(t, "GET", "/healthz", "").code, row)
+	}
+	require.Contains(t, s.errOut.String(), "failed: too high a level", "AUTHNCFG-31")
+	// The issuer of the second provider has a document that names another issuer.
+	require.Equal(t, http.StatusUnauthorized, nobody.with(other.Token(map[string]any{"iss": "https://stranger.example.com"})).do(t, "GET", "/healthz", "").code)
+	require.Contains(t, s.errOut.String(), "is that of another issuer", "AUTHNCFG-19")
+}
+
 func TestFLAG_13_TheFlagsOfOpenIDConnect(t *testing.T) {
 	i := issuer.New(t)
 	ca := writeTo(t, t.TempDir(), "ca.crt", i.Authorities)

@@ -146,6 +146,7 @@ authorizers:
 		require.Equal(t, http.StatusOK, admin(t, s.kubeconfig).do(t, "GET", "/metrics", "").code)
 		text := string(admin(t, s.kubeconfig).do(t, "GET", "/metrics", "").body)
 		require.Contains(t, text, `apiserver_authorization_webhook_evaluations_total{name="corporate",result="error"}`)
+		// AUTHZCFG-21: evaluations and failures have the name of the authorizer. AUTHZCFG-18 says what they mean.
 		fell := map[string]string{"NoOpinion": "open", "Deny": "closed"}[policy]
 		require.Contains(t, text, `apiserver_authorization_webhook_evaluations_fail_`+fell+`_total{name="corporate",result="error"}`)
 		require.Contains(t, text, `apiserver_authorization_config_controller_last_config_info{`)

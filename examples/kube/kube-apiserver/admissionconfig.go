@@ -14,6 +14,7 @@ import (
 	policies "github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/examples/kube"
+	documents "github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -42,25 +43,54 @@ func (o *options) checkAdmissionConfig() (problems []error) {
 		return nil
 	}
 	problem := func(err error) []error { return []error{fmt.Errorf("--admission-control-config-file: %w", err)} }
-	object, err := readConfiguration(o.admissionConfig)
+	plugins, err := readPlugins(o.admissionConfig)
 	if err != nil {
 		return problem(err)
 	}
-	if tree.Text(object, "kind") != "AdmissionConfiguration" {
-		return problem(fmt.Errorf("kind %q: must be AdmissionConfiguration", tree.Text(object, "kind")))
-	}
-	plugins, _ := object["plugins"].([]any)
 	for i, p := range plugins {
-		plugin, _ := p.(map[string]any)
-		if err := o.checkPluginConfiguration(plugin); err != nil {
+		if err := o.checkPluginConfiguration(p); err != nil {
 			problems = append(problems, problem(fmt.Errorf("plugins[%d]: %w", i, err))...)
 		}
 	}
 	return problems
 }
 
-func (o *options) checkPluginConfiguration(plugin map[string]any) error {
-	name := tree.Text(plugin, "name")
+// admissionKind is the document with the configurations of plugins.
+var admissionKind = []documents.Kind{
+	{Name: "AdmissionConfiguration", Group: "apiserver.config.k8s.io", AnyDomain: "apiserver.config", Versions: []string{"v1"}},
+	{Name: "AdmissionConfiguration", Group: "apiserver.k8s.io", Versions: []string{"v1alpha1"}},
+}
+
+// plugin is what an AdmissionConfiguration says of one plugin.
+type plugin struct {
+	Name          string         `json:"name"`
+	Path          string         `json:"path"`
+	Configuration map[string]any `json:"configuration"`
+}
+
+// readPlugins reads an AdmissionConfiguration. It is read strictly: a plugin whose configuration is
+// overlooked is one that guards nothing.
+// Source: CFG-02, CFG-04.
+func readPlugins(file string) ([]plugin, error) {
+	data, err := files.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	var given struct {
+		Plugins []plugin `json:"plugins"`
+	}
+	d, err := documents.Read(data, admissionKind...)
+	if err == nil {
+		err = d.Decode(&given)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return given.Plugins, nil
+}
+
+func (o *options) checkPluginConfiguration(given plugin) error {
+	name := given.Name
 	switch name {
 	case policies.Name, policies.MutatingName, podSecurity, webhook.MutatingName, webhook.ValidatingName, kube.ResourceQuotaName:
 	case kube.PodNodeSelectorName, kube.PodTolerationRestrictionName, kube.EventRateLimitName, imagepolicy.Name:
@@ -71,8 +101,8 @@ func (o *options) checkPluginConfiguration(plugin map[string]any) error {
 		o.withoutEffectOf = append(o.withoutEffectOf, "--admission-control-config-file: the configuration of "+name+" is accepted and has no effect")
 		return nil
 	}
-	configuration, _ := plugin["configuration"].(map[string]any)
-	if file := tree.Text(plugin, "path"); file != "" && configuration == nil {
+	configuration := given.Configuration
+	if file := given.Path; file != "" && configuration == nil {
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(filepath.Dir(o.admissionConfig), file)
 		}
@@ -297,7 +327,11 @@ func readConfiguration(file string) (map[string]any, error) {
 	if data, err = yaml.ToJSON(data, 1<<20); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	t, err := json.DecodeTree(data, json.TreeOptions{})
+	twice := ""
+	t, err := json.DecodeTree(data, json.TreeOptions{Duplicates: func(path string) { twice = path }})
+	if err == nil && twice != "" {
+		err = fmt.Errorf("%s: duplicate field", twice)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

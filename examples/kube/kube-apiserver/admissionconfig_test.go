@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -164,4 +165,41 @@ func TestGC_05_OwnerReferencesAreGuardedByAPlugin(t *testing.T) {
 			require.Contains(t, out["message"], "cannot set an ownerRef on a resource you can't delete")
 		}
 	}
+}
+
+// The document with the configurations of plugins and those of the plugins have versions of their own, and
+// are read strictly: a plugin whose configuration is overlooked guards nothing.
+func TestCFG_02_04_ConfigurationsOfAdmissionAreReadStrictly(t *testing.T) {
+	read := func(text string) error {
+		file := filepath.Join(t.TempDir(), "admission.yaml")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		_, err := parse([]string{"--data-dir=" + t.TempDir(), "--admission-control-config-file=" + file, "--enable-admission-plugins=EventRateLimit"})
+		return err
+	}
+	const limits = "\nkind: AdmissionConfiguration\nplugins:\n- name: EventRateLimit\n  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: Server, qps: 1, burst: 1}]}\n"
+	for _, version := range []string{"apiserver.config.k8s.io/v1", "apiserver.k8s.io/v1alpha1"} {
+		require.NoError(t, read("apiVersion: "+version+limits))
+	}
+	const good = "apiVersion: apiserver.config.k8s.io/v1" + limits
+	for _, c := range []struct{ old, changed, want string }{
+		{"config.k8s.io/v1\n", "config.k8s.io/v2\n", `apiVersion: Invalid value: "apiserver.config.k8s.io/v2"`},
+		{"apiserver.config.k8s.io/v1\n", "v1\n", `apiVersion: Invalid value: "v1"`},
+		{"apiVersion: apiserver.config.k8s.io/v1\n", "", "apiVersion: Required value"},
+		{"AdmissionConfiguration", "AdmissionConfig", `kind: Invalid value: "AdmissionConfig": must be AdmissionConfiguration`},
+		{"plugins:", "plugin:", `plugin: Forbidden: unknown field, did you mean "plugins"?`},
+		{"plugins:", "plugins: []\nplugins:", "plugins: Forbidden: duplicate field"},
+		{"- name: EventRateLimit", "- Name: EventRateLimit", `plugins[0].Name: Forbidden: unknown field, did you mean "name"?`},
+		{"  configuration: {", "  config: {", `plugins[0].config: Forbidden: unknown field`},
+		{"qps: 1", "qps: 1, qps: 2", "plugins[0].configuration.limits[0].qps: Forbidden: duplicate field"},
+		{"eventratelimit.admission.k8s.io/v1alpha1", "eventratelimit.admission.k8s.io/v1", "must be a Configuration of eventratelimit.admission.k8s.io/v1alpha1"},
+		{"kind: Configuration", "kind: EventRateLimit", "must be a Configuration of eventratelimit.admission.k8s.io/v1alpha1"},
+	} {
+		err := read(strings.Replace(good, c.old, c.changed, 1))
+		require.ErrorContains(t, err, "--admission-control-config-file: ", c.changed)
+		require.ErrorContains(t, err, c.want, c.changed)
+	}
+	other := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(other, []byte("apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\nlimits: []\nlimits: [{type: Server, qps: 1, burst: 1}]\n"), 0o600))
+	head, _, _ := strings.Cut(good, "  configuration: ")
+	require.ErrorContains(t, read(head+"  path: "+other+"\n"), "limits: duplicate field")
 }
