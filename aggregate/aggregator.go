@@ -59,7 +59,9 @@ type Aggregator struct {
 
 	generation atomic.Uint64 // counts changes of what the documents say
 	table      atomic.Pointer[table]
-	reading    chan struct{} // held while a large document is read
+	lists      room         // for lists of resources, which decide whether a back end can be asked
+	documents  room         // for OpenAPI documents
+	kept       atomic.Int64 // bytes of the documents that are kept
 	workers    sync.WaitGroup
 
 	mu       sync.Mutex
@@ -76,9 +78,6 @@ type table struct {
 	backends map[meta.GroupVersion]*backend
 	services map[meta.GroupVersion]*APIService
 }
-
-// maxReading is how many large documents of back ends are read at a time.
-const maxReading = 2
 
 // New makes an Aggregator. The error says what is missing.
 func New(cfg Config) (*Aggregator, error) {
@@ -97,7 +96,7 @@ func New(cfg Config) (*Aggregator, error) {
 		cfg.Timeout = defaultTimeout
 	}
 	a := &Aggregator{
-		cfg: cfg, reading: make(chan struct{}, maxReading),
+		cfg: cfg, lists: newRoom(), documents: newRoom(),
 		services: map[string]*APIService{}, backends: map[string]*backend{}, had: map[meta.GroupVersion]bool{},
 	}
 	a.table.Store(&table{})

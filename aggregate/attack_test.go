@@ -68,6 +68,7 @@ func TestA1_ABackEndSeesTheUserAndNothingElseOfWhoAsked(t *testing.T) {
 	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
 	code, _ := w.do("GET", boats+"?limit=3", "", "X-User-Id", "7", "X-Groups", "dev", "X-Groups", "ops", "X-Fact", "blue", "Audit-Id", "1234",
 		"Cookie", "session=secret", "X-Remote-User", "root", "x_remote_user", "root", "X_REMOTE_GROUP", "system:masters",
+		"X.Remote.Group", "system:masters", "X~Remote~Uid", "0", "Transfer_Encoding", "chunked", "Content.Length", "9",
 		"X-Remote-Extra-Scope", "all", "X-Forwarded-For", "9.9.9.9", "X-Real-Ip", "9.9.9.9", "Proxy-Authorization", "Basic x",
 		"Connection", "X-Remote-User, X-Remote-Group")
 	require.Equal(t, 200, code)

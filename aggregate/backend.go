@@ -44,10 +44,15 @@ const (
 	maxMessage   = 1024
 )
 
-// begin starts the work for an object. The caller holds mu.
-func (a *Aggregator) begin(s *APIService) *backend {
+// begin starts the work for an object. before is what was known of the same server until now, nil if
+// nothing was. The caller holds mu.
+func (a *Aggregator) begin(s *APIService, before *view) *backend {
 	b := &backend{of: a, service: s, again: make(chan struct{}, 1), cancel: func() {}}
-	b.now.Store(&view{available: true}) // until the first probe, requests are tried
+	first := view{available: true} // until the first probe, requests are tried
+	if before != nil {
+		first.resources, first.schema, first.swagger = before.resources, before.schema, before.swagger
+	}
+	b.now.Store(&first)
 	b.proxy = b.newProxy()
 	b.connections.Store(b.connect(nil, ""))
 	if a.ctx == nil {
@@ -61,13 +66,22 @@ func (a *Aggregator) begin(s *APIService) *backend {
 
 // run asks the back end until ctx ends.
 func (b *backend) run(ctx context.Context) {
-	defer func() { b.connections.Load().close() }()
+	defer func() {
+		b.connections.Load().close()
+		b.of.kept.Add(-b.openapi.size)
+	}()
 	wait := shortestWait
 	for ctx.Err() == nil {
 		next := *b.now.Load()
 		resources, err := b.check(ctx)
 		if ctx.Err() != nil {
 			return
+		}
+		every := b.of.cfg.ProbeEvery
+		if errors.Is(err, errBusy) { // nothing is known that was not known before
+			b.wait(ctx, min(wait, every))
+			wait = min(2*wait, every)
+			continue
 		}
 		c := conditionOf(err)
 		if next.available, next.reason = err == nil, c.Reason; next.available {
@@ -76,28 +90,31 @@ func (b *backend) run(ctx context.Context) {
 		}
 		b.show(next)
 		b.of.store(ctx, b.service.Name, b.service.UID, c)
-		every := b.of.cfg.ProbeEvery
-		if next.available {
-			b.readDocuments(ctx, next)
-		} else {
+		if !next.available {
 			every, wait = min(wait, every), min(2*wait, every)
+		} else if due := time.Until(b.openapi.due); due <= 0 {
+			b.readDocuments(ctx, next)
+			every = min(every, b.openapi.wait)
+		} else {
+			every = min(every, due)
 		}
 		b.wait(ctx, every)
 	}
 }
 
-// wait returns after a time, or when somebody has found that the back end does not answer.
+// wait returns after a time, or when somebody has found that the back end does not answer. It does not
+// return at once: a back end that passes its check and answers nothing else would be asked without end.
 func (b *backend) wait(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-b.again:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	_ = pause.For(ctx, d)
+	if pause.For(ctx, min(d, shortestWait)) != nil || d <= shortestWait {
+		return
+	}
+	timer := time.NewTimer(d - shortestWait)
+	defer timer.Stop()
+	select {
+	case <-b.again:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // hurry asks for a probe soon.
@@ -170,7 +187,12 @@ func (b *backend) check(ctx context.Context) ([]resource, error) {
 		if one.err == nil {
 			return one.resources, nil
 		}
-		last = one.err
+		if _, lies := errors.AsType[*tooLong](one.err); lies {
+			cancel() // the others have no need to read as much
+		}
+		if last == nil || !errors.Is(one.err, context.Canceled) && !errors.Is(one.err, errBusy) {
+			last = one.err
+		}
 	}
 	return nil, fmt.Errorf("failing or missing response from %s: %w", b.address(documentPath(b.service.groupVersion())), last)
 }

@@ -173,20 +173,30 @@ func (a *Aggregator) decide(s *APIService, own map[meta.GroupVersion]*engine.Gro
 				s.groupVersion(), s.Spec.Service.Name, s.Spec.Service.Namespace),
 		})
 	default:
+		var before *view
 		if b := a.backends[s.Name]; b != nil {
-			if b.service.UID == s.UID && sameBackend(&b.service.Spec, &s.Spec) {
+			same := b.service.UID == s.UID && sameServer(&b.service.Spec, &s.Spec)
+			if same && sameTrust(&b.service.Spec, &s.Spec) {
 				return
+			}
+			if same { // a new authority changes nothing about what the server has
+				before = b.now.Load()
 			}
 			a.stop(s.Name)
 		}
-		a.backends[s.Name] = a.begin(s)
+		a.backends[s.Name] = a.begin(s, before)
 	}
 }
 
-// sameBackend reports whether two specs are about the same server, trusted in the same way.
-func sameBackend(a, b *APIServiceSpec) bool {
+// sameServer reports whether two specs are about the same server.
+func sameServer(a, b *APIServiceSpec) bool {
 	return a.Group == b.Group && a.Version == b.Version && a.Service.Namespace == b.Service.Namespace && a.Service.Name == b.Service.Name &&
-		portOf(a.Service) == portOf(b.Service) && a.InsecureSkipTLSVerify == b.InsecureSkipTLSVerify && bytes.Equal(a.CABundle, b.CABundle)
+		portOf(a.Service) == portOf(b.Service)
+}
+
+// sameTrust reports whether two specs trust a server in the same way.
+func sameTrust(a, b *APIServiceSpec) bool {
+	return a.InsecureSkipTLSVerify == b.InsecureSkipTLSVerify && bytes.Equal(a.CABundle, b.CABundle)
 }
 
 func portOf(s *ServiceReference) int32 {

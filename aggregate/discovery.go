@@ -1,6 +1,7 @@
 package aggregate
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,9 @@ type resource = discovery.Resource
 
 // What a description of a group version may have.
 const (
-	maxResourceBytes = 4 << 20
+	maxResourceBytes = 1 << 20
 	maxResources     = 2000
+	maxParts         = 100 * maxResources // of all descriptions: names and values
 	maxWords         = 64
 	maxWord          = 253
 )
@@ -27,18 +29,23 @@ const (
 func (b *backend) readResources(ctx context.Context) ([]resource, error) {
 	gv := b.service.groupVersion()
 	path := documentPath(gv)
-	got, err := b.fetch(ctx, path, "", prober(), maxResourceBytes)
-	switch {
-	case err != nil:
-		return nil, err
-	case got.code != http.StatusOK:
-		return nil, b.badStatus(path, got.code)
-	}
-	return resourcesOf(gv, got.body)
+	var out []resource
+	err := b.fetch(ctx, question{path: path, as: prober(), limit: maxResourceBytes}, b.of.lists, func(got *answer) (err error) {
+		if got.code != http.StatusOK {
+			return b.badStatus(path, got.code)
+		}
+		out, err = resourcesOf(gv, got.body)
+		return err
+	})
+	return out, err
 }
 
 // resourcesOf reads an APIResourceList.
 func resourcesOf(gv meta.GroupVersion, body []byte) ([]resource, error) {
+	// What is read takes a hundred times as much as the shortest text that says it, so it is counted before.
+	if bytes.Count(body, []byte("{")) > maxResources+1 || bytes.Count(body, []byte(",")) > maxParts {
+		return nil, fmt.Errorf("the answer has more than %d resources, or too much about them", maxResources)
+	}
 	var list meta.APIResourceList
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, errors.New("the answer is no APIResourceList")
@@ -48,10 +55,8 @@ func resourcesOf(gv meta.GroupVersion, body []byte) ([]resource, error) {
 		return nil, errors.New("the answer is no APIResourceList")
 	case list.GroupVersion != gv.String():
 		return nil, fmt.Errorf("the answer is about %q and not about %q", cut(list.GroupVersion), gv)
-	case len(list.APIResources) > maxResources:
-		return nil, fmt.Errorf("the answer has more than %d resources", maxResources)
 	}
-	var out []resource
+	out := []resource{} // which is not nil: a server may have none, and it has said so
 	at := map[string]int{}
 	for i := range list.APIResources {
 		r := &list.APIResources[i]

@@ -4,13 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 
 	"github.com/kindwright/kindwright/authn"
 )
+
+// question is what a back end is asked for.
+type question struct {
+	path, tag string
+	as        authn.User
+	limit     int64 // of bytes
+}
 
 // answer is what a back end has said about itself.
 type answer struct {
@@ -19,36 +25,35 @@ type answer struct {
 	tag  string // of the entity; may be empty
 }
 
-// fetch asks the back end for a document. It reads at most limit bytes and follows no redirect.
-func (b *backend) fetch(ctx context.Context, path, tag string, as authn.User, limit int64) (*answer, error) {
-	u := &url.URL{Scheme: "https", Host: b.host(), Path: path}
+// fetch asks the back end for a document and gives it to use. It reads at most limit bytes and follows
+// no redirect. What is longer than freeBytes waits for a place of room, and has it until use returns.
+func (b *backend) fetch(ctx context.Context, q question, room room, use func(*answer) error) error {
+	u := &url.URL{Scheme: "https", Host: b.host(), Path: q.path}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.Header.Set("Accept", "application/json")
-	if tag != "" {
-		r.Header.Set("If-None-Match", tag)
+	if q.tag != "" {
+		r.Header.Set("If-None-Match", q.tag)
 	}
-	if err := identify(r.Header, as); err != nil {
-		return nil, err
+	if err := identify(r.Header, q.as); err != nil {
+		return err
 	}
 	res, err := b.RoundTrip(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = res.Body.Close() }() // what was not read is not wanted
 	if res.StatusCode != http.StatusOK {
-		return &answer{code: res.StatusCode}, nil
+		return use(&answer{code: res.StatusCode})
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(body)) > limit:
-		return nil, fmt.Errorf("the answer is longer than %d bytes", limit)
+	body, done, err := room.read(ctx, res.Body, q.limit)
+	if err != nil {
+		return err
 	}
-	return &answer{code: http.StatusOK, body: body, tag: res.Header.Get("Etag")}, nil
+	defer done()
+	return use(&answer{code: http.StatusOK, body: body, tag: res.Header.Get("Etag")})
 }
 
 // badStatus is the error for an answer that is no document.

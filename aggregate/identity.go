@@ -95,7 +95,7 @@ func isPlain(c byte) bool {
 }
 
 // strip removes what a client must not tell a back end: credentials, and every spelling of the headers
-// that name a user. Some servers take an underscore for a hyphen.
+// that name a user. Some servers take an underscore or a dot for a hyphen.
 func strip(h http.Header) {
 	for name := range h {
 		if isOurs(name) {
@@ -110,7 +110,7 @@ func isOurs(name string) bool {
 		return true
 	}
 	switch name[0] | 0x20 {
-	case 'x', 'i', 'a', 'c', 'p', 'f':
+	case 'x', 'i', 'a', 'c', 'p', 'f', 't':
 	default:
 		return false
 	}
@@ -119,7 +119,10 @@ func isOurs(name string) bool {
 			return true
 		}
 	}
-	for _, one := range [...]string{"authorization", "proxy-authorization", "cookie", "audit-id", "x-real-ip", "forwarded"} {
+	for _, one := range [...]string{
+		"authorization", "proxy-authorization", "cookie", "audit-id", "x-real-ip", "forwarded",
+		"content-length", "transfer-encoding", // how long the body is, is said anew
+	} {
 		if len(name) == len(one) && spelling.Begins(name, one) {
 			return true
 		}

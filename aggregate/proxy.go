@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/kindwright/kindwright/authn"
@@ -154,7 +155,12 @@ const isolated = "sandbox; default-src 'none'; frame-ancestors 'none'"
 // inspect judges an answer before its first byte is sent.
 func (b *backend) inspect(res *http.Response) error {
 	switch code := res.StatusCode; {
-	case code == http.StatusSwitchingProtocols || code == http.StatusNotModified:
+	case code == http.StatusSwitchingProtocols:
+		// The proxy of the standard library looks, too, but then leaves the connection open.
+		if asked := res.Request.Header.Get("Upgrade"); asked == "" || !strings.EqualFold(asked, res.Header.Get("Upgrade")) {
+			return errSwitch
+		}
+	case code == http.StatusNotModified:
 	case code/100 == 3:
 		return errRedirect
 	case code < http.StatusOK || code > maxCode:
@@ -172,6 +178,7 @@ const maxCode = 599
 
 var (
 	errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")
+	errSwitch   = errors.New("the backend switched to a protocol that was not asked for")
 	errCode     = errors.New("the backend answered with a code that HTTP does not have")
 )
 
@@ -190,7 +197,7 @@ func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case errors.Is(err, errRedirect) || errors.Is(err, errCode):
+	case errors.Is(err, errRedirect) || errors.Is(err, errCode) || errors.Is(err, errSwitch):
 		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(err.Error())
 	case unsent:
 		b.hurry()

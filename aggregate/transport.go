@@ -26,6 +26,7 @@ const (
 	pingAfter      = 30 * time.Second
 	pingTimeout    = 15 * time.Second
 	writeTimeout   = 30 * time.Second
+	streamBuffer   = 128 << 10 // of an answer that its client does not read; 4 MiB by default
 )
 
 // connections are those to one back end under one client certificate. HTTP/2 carries all requests but
@@ -110,7 +111,10 @@ func (b *backend) transport(certificate *tls.Certificate, protocols ...string) *
 		DisableCompression: true, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 		MaxResponseHeaderBytes: maxHeaderBytes,
 		ForceAttemptHTTP2:      len(protocols) > 1,
-		HTTP2:                  &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: writeTimeout,
+			MaxReceiveBufferPerStream: streamBuffer,
+		},
 	}
 	if len(protocols) == 1 {
 		t.Protocols = new(http.Protocols)
@@ -178,30 +182,19 @@ func handshakeError(err error) error {
 	return err
 }
 
-// hostServices are addresses of services of the machine that this program runs on, beside the
-// link-local ones. They believe whoever can reach them.
-var hostServices = [...]netip.Addr{
-	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
-	netip.MustParseAddr("fd00:ec2::254"),
-}
-
 // refuse rejects addresses that a service must not lead to, after names were resolved.
 func (a *Aggregator) refuse(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("address of a service: %w", err)
 	}
-	ip := at.Addr().Unmap().WithZone("")
-	switch {
+	switch ip := webhook.Plain(at.Addr()); {
 	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
 		return errors.New("services at link-local, multicast and unspecified addresses are not asked")
 	case ip.IsLoopback() && !a.cfg.AllowLoopback:
 		return errors.New("services at loopback addresses are not asked; see Config.AllowLoopback")
-	}
-	for _, known := range hostServices {
-		if ip == known {
-			return errors.New("services at addresses of metadata services are not asked")
-		}
+	case webhook.IsMetadata(ip):
+		return errors.New("services at addresses of metadata services are not asked")
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ func (c *caller) send(ctx context.Context, q call) (*http.Response, error) {
 		if !asked || !repeatable(q.method, res.StatusCode) || try == maxTries {
 			return nil, failure
 		}
+		wait = min(wait, c.maxWait)
 		c.log.V(1).Info("the server asks to retry later", "method", q.method, "path", res.Request.URL.Path,
 			"code", res.StatusCode, "wait", wait)
 		if err := pause.For(ctx, wait); err != nil {

@@ -177,6 +177,30 @@ func TestThePatienceOfTheClientEnds(t *testing.T) {
 	})
 }
 
+func TestTheClientWaitsNoLongerThanItMay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		year := refuse(503, meta.ReasonServiceUnavailable, `"details":{"retryAfterSeconds":31536000}`)
+		s := &script{t: t, answers: []reply{
+			year,
+			{code: 429, header: map[string]string{"Retry-After": "31536000"}},
+			{body: object("a", "1")},
+			{body: event("ERROR", failure(429, meta.ReasonTooManyRequests, `"details":{"retryAfterSeconds":31536000}`))},
+			{body: event("DELETED", object("a", "6"))},
+		}}
+		c := serve(t, s, client.WithMaxWait(time.Minute))
+		began := time.Now()
+		_, err := c.Get(t.Context(), key("a"))
+		require.NoError(t, err)
+		require.Equal(t, 2*time.Minute, time.Since(began))
+		began = time.Now()
+		_, err = follow(t.Context(), c, meta.Deleted, client.After("5"))
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, time.Since(began))
+	})
+	_, err := serve(t, http.NotFoundHandler(), client.WithMaxWait(0)).Get(t.Context(), key("a"))
+	require.ErrorContains(t, err, "WithMaxWait: 0s is not positive")
+}
+
 func TestAWriteThatMayHaveHappenedIsNotRepeated(t *testing.T) {
 	for _, code := range []int{500, 502, 504} {
 		s, c := play(t, reply{code: code, header: map[string]string{"Retry-After": "1"}}, reply{body: object("a", "1")})

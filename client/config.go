@@ -3,8 +3,10 @@ package client
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/go-logr/logr"
@@ -21,6 +23,7 @@ type config struct {
 	pageSize  int
 	maxAnswer int64
 	memory    int
+	maxWait   time.Duration
 }
 
 // The defaults of the options.
@@ -28,6 +31,7 @@ const (
 	defaultPageSize  = 500
 	defaultMaxAnswer = 256 << 20
 	defaultMemory    = 16 << 20
+	noMaxWait        = time.Duration(math.MaxInt64)
 )
 
 func newConfig(opts []Option) (*config, error) {
@@ -37,7 +41,7 @@ func newConfig(opts []Option) (*config, error) {
 	}
 	c := &config{
 		base: base, userAgent: "kindwright-client", log: logr.Discard(),
-		pageSize: defaultPageSize, maxAnswer: defaultMaxAnswer, memory: defaultMemory,
+		pageSize: defaultPageSize, maxAnswer: defaultMaxAnswer, memory: defaultMemory, maxWait: noMaxWait,
 	}
 	var problems []error
 	for _, o := range opts {
@@ -101,6 +105,18 @@ func WithMaxAnswer(bytes int64) Option {
 			return fmt.Errorf("client: WithMaxAnswer: %d is not positive", bytes)
 		}
 		c.maxAnswer = bytes
+		return nil
+	}
+}
+
+// WithMaxWait limits how long the client waits before it asks again, also if the server asks for more.
+// It is for those who must learn of a change in time, whatever the server says. Default: no limit.
+func WithMaxWait(d time.Duration) Option {
+	return func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("client: WithMaxWait: %v is not positive", d)
+		}
+		c.maxWait = d
 		return nil
 	}
 }

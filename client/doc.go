@@ -12,7 +12,7 @@
 //   - lists come in pages, and restart when the token of a page has expired (List, Pages);
 //   - a watch resumes after every interruption from the last version it saw, and lists again after
 //     a 410 (Watch);
-//   - requests wait as long as Retry-After says;
+//   - requests wait as long as Retry-After says, or as WithMaxWait allows;
 //   - updates keep fields that the Go type does not know (Update, Modify);
 //   - the size of every response is limited.
 //

@@ -180,6 +180,7 @@ func (w *watcher[T]) resume(ctx context.Context, err error) error {
 	if failure != nil && failure.RetryAfterSeconds() > 0 {
 		wait = time.Duration(failure.RetryAfterSeconds()) * time.Second
 	}
+	wait = min(wait, w.client.maxWait)
 	if w.mute >= maxMute {
 		w.version, w.future = "", 0
 		w.client.log.Info("watches bring no events, so the collection is listed again",

@@ -43,7 +43,7 @@ const gateTimeout = 5 * time.Second
 
 func newGate(host authn.Connection, log logr.Logger) *gate {
 	c := client.For(host.Requests(), client.Resource[namespace]{Version: "v1", Plural: "namespaces", Kind: "Namespace", ClusterScoped: true},
-		client.At(host.URL), client.WithLogger(log))
+		client.At(host.URL), client.WithLogger(log), client.WithMaxWait(mirror.MaxWait))
 	return &gate{host: c, known: mirror.New[namespace](mirror.Config[namespace]{
 		Client: c, Failed: func(err error) { log.Error(err, "the namespaces of the host cannot be followed") },
 	})}

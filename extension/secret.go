@@ -196,7 +196,8 @@ func newSecretCertificates(cfg *Config, changed func(), log logr.Logger) *secret
 		renewal: renewal{hosts: hosts, lifetime: cfg.Certificate.Lifetime, overlap: cfg.Certificate.Overlap},
 		wake:    make(chan struct{}, 1), ready: make(chan struct{}), wrong: errors.New("it has not been read yet"),
 	}
-	s.secrets = client.For(cfg.Host.Requests(), client.Resource[secret]{Version: "v1", Plural: "secrets", Kind: "Secret"}, client.At(cfg.Host.URL), client.WithLogger(log))
+	s.secrets = client.For(cfg.Host.Requests(), client.Resource[secret]{Version: "v1", Plural: "secrets", Kind: "Secret"},
+		client.At(cfg.Host.URL), client.WithLogger(log), client.WithMaxWait(mirror.MaxWait))
 	only, err := meta.NewFieldSelector(meta.FieldRequirement{Field: "metadata.name", Op: meta.Equals, Value: s.key.Name})
 	if err != nil {
 		s.wrong = err // cannot happen: the name was checked

@@ -15,6 +15,15 @@ import (
 type SwaggerPart struct {
 	paths       map[string]any // path items by path; parameters by reference are written out
 	definitions map[string]any
+	size        int
+}
+
+// Size is about how many bytes the part takes. It is 0 for nil.
+func (p *SwaggerPart) Size() int {
+	if p == nil {
+		return 0
+	}
+	return p.size
 }
 
 // What a document of another server may take.
@@ -23,6 +32,8 @@ const (
 	maxPartDefinitions = 5000
 	maxPartPaths       = 5000
 	maxPartOperations  = 10000
+
+	objectBytes = 256 // of an object of the part, about
 )
 
 // ParseSwaggerPart reads an OpenAPI v2 document as JSON and keeps the paths that begin with under,
@@ -55,8 +66,8 @@ func ParseSwaggerPart(document []byte, under string) (*SwaggerPart, error) {
 		r.wanted = r.wanted[:len(r.wanted)-1]
 		r.part.definitions[name] = r.schema(r.definitions[name])
 	}
-	if len(r.part.paths) > maxPartPaths || len(r.part.definitions) > maxPartDefinitions || r.operations > maxPartOperations {
-		return nil, errors.New("OpenAPI v2 document: it has too many paths or definitions")
+	if len(r.part.paths) > maxPartPaths || len(r.part.definitions) > maxPartDefinitions || r.operations > maxPartOperations || r.full() {
+		return nil, errors.New("OpenAPI v2 document: it has too many paths or definitions, or too much in them")
 	}
 	return r.part, nil
 }
@@ -67,6 +78,31 @@ type partReader struct {
 	parameters, definitions map[string]any
 	wanted                  []string // definitions that are referred to and not yet copied
 	operations              int
+}
+
+// full reports whether the part is too large. What is written out for each reference can be larger than
+// the document by far, so it is counted while it is copied.
+func (r *partReader) full() bool { return r.part.size > maxPartMemory }
+
+// count counts an object before what it contains is added to it.
+func (r *partReader) count(one map[string]any) { r.part.size += objectBytes + weight(one) }
+
+// weight is about how many bytes a tree takes in a document.
+func weight(v any) int {
+	n := 8
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, one := range v {
+			n += weight(one)
+		}
+	case map[string]any:
+		for name, one := range v {
+			n += len(name) + weight(one)
+		}
+	}
+	return n
 }
 
 func (r *partReader) pathItem(from map[string]any) map[string]any {
@@ -89,11 +125,13 @@ func (r *partReader) operation(from map[string]any) map[string]any {
 	copyTexts(out, from, "description", "operationId")
 	copyLists(out, from, "tags", "consumes", "produces")
 	copyExtensions(out, from)
+	r.count(out)
 	r.addParameters(out, from)
 	responses := map[string]any{}
 	for code, v := range object(from["responses"]) {
 		response := map[string]any{"description": ""}
 		copyTexts(response, object(v), "description")
+		r.count(response)
 		if schema := object(object(v)["schema"]); schema != nil {
 			response["schema"] = r.schema(schema)
 		}
@@ -108,6 +146,9 @@ func (r *partReader) addParameters(out, from map[string]any) {
 	list, _ := from["parameters"].([]any)
 	var kept []any
 	for _, v := range list {
+		if r.full() {
+			return
+		}
 		p := object(v)
 		if to, ok := p["$ref"].(string); ok {
 			name, _ := strings.CutPrefix(to, "#/parameters/")
@@ -118,6 +159,7 @@ func (r *partReader) addParameters(out, from map[string]any) {
 		if name, ok := one["name"].(string); !ok || name == "" {
 			continue
 		}
+		r.count(one)
 		if p["required"] == true {
 			one["required"] = true
 		}
@@ -148,6 +190,9 @@ var (
 // schema copies a schema. What is not one becomes a schema without keywords.
 func (r *partReader) schema(v any) map[string]any {
 	from, out := object(v), map[string]any{}
+	if r.full() {
+		return out
+	}
 	if to, ok := from["$ref"].(string); ok {
 		name, local := strings.CutPrefix(to, swaggerReferences)
 		if local && object(r.definitions[name]) != nil {
@@ -173,6 +218,7 @@ func (r *partReader) schema(v any) map[string]any {
 	if values, ok := from["enum"].([]any); ok {
 		out["enum"] = values
 	}
+	r.count(out)
 	switch more := from["additionalProperties"].(type) {
 	case bool:
 		out["additionalProperties"] = more

@@ -127,3 +127,24 @@ func TestOAPI_01_NonsenseOfOtherServersIsLeftOut(t *testing.T) {
 	_, err := openapi.ParseSwaggerPart([]byte(of(`"Kite":{"$ref":"#/definitions/D0"},`+strings.Join(many, ",")+`,"D6000":{}`)), "/apis/kites.dev/v1")
 	require.ErrorContains(t, err, "too many")
 }
+
+// A document refers to a parameter with two words, and each place gets what the parameter says. So a
+// document of 100 KB was a tree of a gigabyte.
+func TestOAPI_WhatIsReferredToIsCountedEachTime(t *testing.T) {
+	var properties []string
+	for i := range 3000 {
+		properties = append(properties, fmt.Sprintf(`"p%d":{}`, i))
+	}
+	for name, parameter := range map[string]string{
+		"schema": `{"name":"a","in":"body","schema":{"properties":{` + strings.Join(properties, ",") + `}}}`,
+		"text":   `{"name":"a","in":"query","description":"` + strings.Repeat("a", 60_000) + `"}`,
+		"enum":   `{"name":"a","in":"body","schema":{"enum":[` + strings.Repeat("0,", 20_000) + `0]}}`,
+	} {
+		references := strings.Repeat(`{"$ref":"#/parameters/a"},`, 2500)
+		_, err := openapi.ParseSwaggerPart([]byte(`{"swagger":"2.0","parameters":{"a":`+parameter+`},"paths":{"/apis/kites.dev/v1/kites":{"get":{"parameters":[`+
+			references[:len(references)-1]+`]}}}}`), "/apis/kites.dev/v1")
+		require.ErrorContains(t, err, "too much", name)
+	}
+	require.Positive(t, part(t, kite).Size())
+	require.Zero(t, (*openapi.SwaggerPart)(nil).Size())
+}

@@ -131,7 +131,8 @@ func New(host Connection, o Options) (*Authenticator, error) {
 		return nil, err
 	}
 	a.published = mirror.New[configMap](mirror.Config[configMap]{
-		Client:    client.For(host.Requests(), client.Resource[configMap]{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"}, client.At(host.URL), client.WithLogger(o.Logger)),
+		Client: client.For(host.Requests(), client.Resource[configMap]{Version: "v1", Plural: "configmaps", Kind: "ConfigMap"},
+			client.At(host.URL), client.WithLogger(o.Logger), client.WithMaxWait(mirror.MaxWait)),
 		Selection: client.Selection{Namespace: publishedNamespace, Fields: only},
 		Changed:   a.read,
 		Failed:    func(err error) { a.complain(err, "the settings of the host cannot be followed") },

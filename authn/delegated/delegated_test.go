@@ -36,6 +36,7 @@ type world struct {
 	host   *apitest.Server
 	maps   *client.Client[kinds.ConfigMap]
 	away   atomic.Bool
+	busy   atomic.Bool  // answers that it is, for a year
 	asks   atomic.Int32 // token reviews
 	answer string       // to token reviews, in place of the host's
 	auth   *delegated.Authenticator
@@ -45,6 +46,11 @@ type world struct {
 func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	if w.away.Load() {
 		return nil, errors.New("connection refused")
+	}
+	if w.busy.Load() {
+		return &http.Response{
+			StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"31536000"}}, Body: http.NoBody, Request: r,
+		}, nil
 	}
 	if strings.HasSuffix(r.URL.Path, "tokenreviews") {
 		w.asks.Add(1)
@@ -248,6 +254,28 @@ func TestAUTHN_21_Rotation(t *testing.T) {
 		u, _ = w.ask(from(t, old, "front"), remote...)
 		require.Empty(t, u.Name, "without the config map nobody is trusted")
 		require.ErrorContains(t, w.auth.Check(t.Context()), "does not exist")
+	})
+}
+
+// A host, or what stands before it, asks to be left alone for a year. A question about a token fails in
+// time, and what the host takes away afterwards counts within a minute.
+func TestAUTHN_21_AHostThatAsksForAYear(t *testing.T) {
+	inWorld(t, delegated.Options{}, func(w *world) {
+		proxies := authority(t, "proxies")
+		good := settings(string(proxies.PEM()), string(authority(t, "users").PEM()))
+		w.publish(good)
+		front := from(t, proxies, "front")
+		w.busy.Store(true)
+		began := time.Now()
+		_, seen := w.ask(nil, "Authorization", "Bearer unknown")
+		require.Nil(t, seen)
+		require.Less(t, time.Since(began), time.Minute)
+		time.Sleep(2 * time.Hour) // until the watch has ended
+		w.busy.Store(false)
+		w.publish(settings(string(authority(t, "others").PEM()), string(authority(t, "users").PEM())))
+		time.Sleep(time.Minute)
+		u, _ := w.ask(front, remote...)
+		require.Empty(t, u.Name)
 	})
 }
 

@@ -42,6 +42,10 @@ type Mirror[T any, P interface {
 	failure error
 }
 
+// MaxWait is how long a client of a mirror should wait at most, see [client.WithMaxWait]: what another
+// server takes away must count here soon, also if it has asked to be left alone for a year.
+const MaxWait = 30 * time.Second
+
 // New makes a mirror. It follows nothing before [Mirror.Run].
 func New[T any, P interface {
 	*T
@@ -53,7 +57,7 @@ func New[T any, P interface {
 // The pauses before the next attempt, after an error that the client does not retry.
 const (
 	firstPause = time.Second
-	maxPause   = 30 * time.Second
+	maxPause   = MaxWait
 )
 
 // Run follows the objects until ctx ends.

@@ -1,9 +1,24 @@
 package spelling
 
-import "strings"
+// Of returns what all spellings of a name have in common: lower case, with a hyphen for every other
+// character that is no letter and no digit.
+func Of(name string) string {
+	out := []byte(name)
+	for i, c := range out {
+		out[i] = common(c)
+	}
+	return string(out)
+}
 
-// Of returns what all spellings of a name have in common: lower case with hyphens.
-func Of(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
+func common(c byte) byte {
+	switch {
+	case 'a' <= c && c <= 'z' || '0' <= c && c <= '9':
+		return c
+	case 'A' <= c && c <= 'Z':
+		return c + 'a' - 'A'
+	}
+	return '-'
+}
 
 // Begins reports whether a name begins with what Of returned, in whichever spelling. It allocates
 // nothing.
@@ -12,14 +27,7 @@ func Begins(name, prefix string) bool {
 		return false
 	}
 	for i := range len(prefix) {
-		c := name[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c += 'a' - 'A'
-		}
-		if c != prefix[i] {
+		if common(name[i]) != prefix[i] {
 			return false
 		}
 	}

@@ -175,12 +175,6 @@ func dial(s *Service, host string, resolve Resolver) func(ctx context.Context, n
 	}
 }
 
-// hostServices are addresses where clouds tell a machine its secrets, besides the link-local ones.
-var hostServices = [...]netip.Addr{
-	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
-	netip.MustParseAddr("fd00:ec2::254"),
-}
-
 // refuseLocalServices rejects addresses that only this machine can ask, after names were resolved.
 // Whoever configures a webhook would else read the answers in error messages.
 func refuseLocalServices(_, address string, _ syscall.RawConn) error {
@@ -188,14 +182,11 @@ func refuseLocalServices(_, address string, _ syscall.RawConn) error {
 	if err != nil {
 		return fmt.Errorf("address of a webhook: %w", err)
 	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.IsLinkLocalUnicast() || ip.IsMulticast() {
+	switch ip := Plain(at.Addr()); {
+	case ip.IsLinkLocalUnicast() || ip.IsMulticast():
 		return errors.New("webhooks at link-local addresses are not asked")
-	}
-	for _, known := range hostServices {
-		if ip == known {
-			return errors.New("webhooks at addresses of metadata services are not asked")
-		}
+	case IsMetadata(ip):
+		return errors.New("webhooks at addresses of metadata services are not asked")
 	}
 	return nil
 }
