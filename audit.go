@@ -329,8 +329,11 @@ func (r *recording) fill(d *draft, stage audit.Stage) {
 	switch stage {
 	case audit.StageRequestReceived:
 	case audit.StageResponseStarted:
-		d.status = meta.Status{Code: x.Code.Load()}
-		e.ResponseStatus, e.ResponseObject = &d.status, nil
+		r.outcome(&d.status)
+		e.ResponseStatus = &d.status
+		if r.Status == nil { // a refusal is known whole
+			e.ResponseObject = nil
+		}
 	default:
 		r.outcome(&d.status)
 		e.ResponseStatus = &d.status
@@ -469,9 +472,10 @@ func (r *recording) addDeprecation(to map[string]string) {
 	}
 }
 
-// addLatency adds the times of the parts of a slow request, and of the whole so far.
+// addLatency adds the times of the parts of a slow request, and of the whole so far. A watch is not slow:
+// it lasts as long as its client likes.
 func (r *recording) addLatency(to map[string]string, total time.Duration) {
-	if total <= slowRequest {
+	if info := r.x.Info.Load(); total <= slowRequest || info != nil && info.Verb == request.VerbWatch {
 		return
 	}
 	for part, took := range r.x.Spent {

@@ -95,7 +95,10 @@ func stagesOf(events []*audit.Event) (out []audit.Stage) {
 	return out
 }
 
-var twoStages = []audit.Stage{audit.StageRequestReceived, audit.StageResponseComplete}
+var (
+	twoStages   = []audit.Stage{audit.StageRequestReceived, audit.StageResponseComplete}
+	threeStages = []audit.Stage{audit.StageRequestReceived, audit.StageResponseStarted, audit.StageResponseComplete}
+)
 
 func TestAUD_01_02_03_04_05_06_07_09_10_11_12_15_16_ACreateHasTwoRecords(t *testing.T) {
 	m := &memo{t: t}
@@ -134,7 +137,7 @@ func TestAUD_32_WhereASlowRequestSpentItsTime(t *testing.T) {
 	const prefix = "apiserver.latency.k8s.io/"
 	m := &memo{t: t}
 	slow := authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
-		if a.Verb == "create" || strings.HasPrefix(a.Verb, "impersonate") {
+		if a.Verb == "create" || a.Verb == "watch" || strings.HasPrefix(a.Verb, "impersonate") {
 			time.Sleep(501 * time.Millisecond)
 		}
 		return authz.Allow, "", nil
@@ -160,6 +163,7 @@ func TestAUD_32_WhereASlowRequestSpentItsTime(t *testing.T) {
 	require.Equal(t, []string{"authentication", "authorization", "etcd", "total"}, times(h.request("POST", gadgetPath, `{"metadata":{"name":"a"}}`, "X-User", "alice", "X-Groups", "")))
 	require.Equal(t, []string{"authentication", "authorization", "impersonation", "response-write", "total"}, times(h.request("GET", gadgetPath, "", "X-User", "alice", "X-Groups", "", "Impersonate-User", "bob")))
 	require.Empty(t, times(h.request("GET", gadgetPath, "")))
+	require.Empty(t, times(h.request("GET", gadgetPath+"?watch=1&limit=x", "", "X-User", "alice", "X-Groups", "")), "a watch is not slow")
 }
 
 func TestAUD_13_14_BodiesByLevel(t *testing.T) {
@@ -248,6 +252,11 @@ func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
 		message                  string
 	}{
 		{"unparsed", "GET", "/apis/%zz", "", nil, 400, twoStages[1:], "", ""},
+		{"query", "GET", gadgetPath + "?labelSelector=a%20b", "", nil, 400, twoStages, "admin", "unable to parse"},
+		{"semicolon", "GET", gadgetPath + "?a;b", "", nil, 400, twoStages, "admin", "semicolon"},
+		{"query of nobody", "GET", gadgetPath + "?limit=x", "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
+		{"forbidden watch", "GET", gadgetPath + "?watch=1", "", []string{"X-Groups", ""}, 403, threeStages, "admin", "is forbidden"},
+		{"query of a watch", "GET", gadgetPath + "?watch=1&resourceVersion=x", "", nil, 400, twoStages, "admin", "resource version"},
 		{"method", "OPTIONS", gadgetPath, "", nil, 405, twoStages, "admin", ""},
 		{"unauthenticated", "GET", gadgetPath, "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
 		{"unauthenticated write", "POST", gadgetPath, "{}", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
@@ -283,6 +292,10 @@ func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
 				require.Equal(t, c.stages, stagesOf(events))
 			}
 			last := events[len(events)-1]
+			if len(events) == len(threeStages) {
+				require.Equal(t, last.ResponseStatus, events[1].ResponseStatus, "the refusal is known when it begins")
+				require.Equal(t, string(last.ResponseObject), string(events[1].ResponseObject))
+			}
 			require.Equal(t, c.path, last.RequestURI)
 			require.Equal(t, c.user, last.User.Username)
 			require.EqualValues(t, c.code, last.ResponseStatus.Code)

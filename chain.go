@@ -242,7 +242,7 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			writeParseError(w, r, err)
 			return
 		}
-		if x.Misused == nil {
+		if x.Misused == nil && x.Unread == nil {
 			s.resources.Find(x)
 			if x.Kind == nil && s.cfg.behind != nil {
 				s.noteBackend(x, r)
@@ -420,7 +420,15 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			})
 		}
 	}
-	return authz.Middleware(timedAuthorizer{s.meters, s.authorizer}, readAttributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(writeRefusal), authz.WithDecision(told))(next)
+	asking := authz.Middleware(timedAuthorizer{s.meters, s.authorizer}, readAttributes, authz.WithLogger(s.cfg.log), authz.WithRefusal(writeRefusal), authz.WithDecision(told))(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Nobody is asked whether somebody may do what is not known. Who has sent it is recorded by now.
+		if err := request.ExchangeFrom(r.Context()).Unread; err != nil {
+			writeParseError(w, r, err)
+			return
+		}
+		asking.ServeHTTP(w, r)
+	})
 }
 
 // impersonation are the rules about who may act as whom, by the decisions of an authorizer.

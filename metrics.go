@@ -212,7 +212,7 @@ func (s *Server) count(x *request.Exchange) {
 // callOf reduces a request to the facts that are counted.
 func callOf(x *request.Exchange) apiserver.Call {
 	info := x.Info.Load()
-	if info == nil || !info.IsResource || x.Misused != nil {
+	if info == nil || !info.IsResource || x.Misused != nil || x.Unread != nil {
 		return apiserver.Call{Verb: apiserver.VerbOf(x.Received.Method)}
 	}
 	c := apiserver.Call{Scope: apiserver.ResourceScope}

@@ -102,7 +102,7 @@ func TestMetricsOfEachEnding(t *testing.T) {
 		`apiserver_request_total{verb="GET",dry_run="",group="",version="",resource="",subresource="/version",scope="",component="",code="200"} 1`,
 		`apiserver_request_body_size_bytes_sum{group="example.dev",resource="gadgets",verb="create"} 50`,
 		`authentication_attempts{result="failure"} 1`,
-		`apiserver_request_filter_duration_seconds_count{filter="authentication"} 11`,
+		`apiserver_request_filter_duration_seconds_count{filter="authentication"} 12`,
 		`authorization_attempts_total{result="no-opinion"} 1`,
 		`apiserver_current_inflight_requests{request_kind="readOnly"} 0`,
 		`apiserver_current_inflight_requests{request_kind="mutating"} 0`,

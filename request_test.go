@@ -135,7 +135,7 @@ func TestEveryEndOfARequestIsReportedOnce(t *testing.T) {
 		{"a create", "POST", gadgetPath, "alice", `{"metadata":{"name":"a"}}`, 201, "create", false},
 		{"a list", "GET", gadgetPath, "alice", "", 200, "list", false},
 		{"health", "GET", "/readyz", "alice", "", 200, "get", false},
-		{"a query that does not parse", "GET", gadgetPath + "?limit=x", "alice", "", 400, "", false},
+		{"a query that does not parse", "GET", gadgetPath + "?limit=x", "alice", "", 400, "list", false},
 		{"a method that is none", "BREW", gadgetPath, "alice", "", 405, "", false},
 		{"nobody", "GET", gadgetPath, "", "", 401, "list", false},
 		{"somebody else", "GET", gadgetPath, "bob", "", 403, "list", false},

@@ -38,7 +38,8 @@ type rotating struct {
 	failed  func(error) // hears why the file was not replaced; may be nil
 
 	current file
-	is      os.FileInfo // which file that is; nil for a pipe or a device
+	is      os.FileInfo // which file that is; nil if that is not known
+	pipe    bool        // it is a pipe or a device, which is never replaced
 	size    int64
 	looked  time.Time // when its name was looked at
 	torn    bool      // the file ends within a line
@@ -59,18 +60,23 @@ func openRotating(path string, o Options) (*rotating, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	return r, r.reopen()
+	err := r.reopen()
+	if files.NoReader(err) {
+		err = nil // it may come later; until then each record fails
+	}
+	return r, err
 }
 
-// openFile opens a file to append to it. Permissions that others have had are taken away.
+// openFile opens a file to append to it. Permissions that others have had are taken away. A pipe that
+// nobody reads is not opened: it would take some records, which are gone when it is closed.
 func openFile(path string) (file, int64, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_RDWR, mode) //nolint:gosec // the path is the operator's
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|files.NoWait, mode) //nolint:gosec // the path is the operator's
 	if err != nil {
 		return nil, 0, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		return f, 0, nil // a pipe or a device has no size
+		return pipe{f, pipeTimeout}, 0, nil // it has no size
 	}
 	if err == nil {
 		err = f.Chmod(mode)
@@ -81,14 +87,31 @@ func openFile(path string) (file, int64, error) {
 	return f, info.Size(), nil
 }
 
+// pipe is a file that somebody else empties: a pipe or a device.
+type pipe struct {
+	*os.File
+
+	timeout time.Duration
+}
+
+// pipeTimeout is how long a pipe that is full may take to be read. Requests wait meanwhile.
+const pipeTimeout = 5 * time.Second
+
+// Write fails if nobody reads. A device that cannot wait for a time is waited for.
+func (p pipe) Write(lines []byte) (int, error) {
+	_ = p.SetWriteDeadline(time.Now().Add(p.timeout))
+	return p.File.Write(lines)
+}
+
 func (r *rotating) reopen() (err error) {
 	r.current, r.size, err = r.open(r.path)
 	if err != nil {
+		r.current = nil
 		return err
 	}
-	r.is = nil
-	if info, err := r.current.Stat(); err == nil && info.Mode().IsRegular() {
-		r.is = info
+	r.is, r.pipe = nil, false
+	if info, err := r.current.Stat(); err == nil {
+		r.is, r.pipe = info, !info.Mode().IsRegular()
 	}
 	r.torn = r.size > 0 && !endsWithBreak(r.path, r.size)
 	return nil
@@ -109,7 +132,7 @@ func (r *rotating) look() {
 	if err != nil {
 		return
 	}
-	if info.Size() != r.size { // somebody has copied and emptied it
+	if !r.pipe && info.Size() != r.size { // somebody has copied and emptied it
 		r.size = info.Size()
 		r.torn = r.size > 0 && !endsWithBreak(r.path, r.size)
 	}
@@ -133,7 +156,7 @@ func (r *rotating) moved() bool {
 // endsWithBreak reports whether the last byte of a file ends a line. The process may have been
 // killed within a write.
 func endsWithBreak(path string, size int64) bool {
-	f, err := os.Open(path) //nolint:gosec // the path is the operator's
+	f, err := os.OpenFile(path, os.O_RDONLY|files.NoWait, 0) //nolint:gosec // the path is the operator's
 	if err != nil {
 		return false
 	}
@@ -151,7 +174,7 @@ const rotatePause = time.Minute
 // as its directory takes no new names, grows on: records are worth more than a size.
 func (r *rotating) append(lines []byte) error {
 	r.look()
-	if r.most > 0 && r.size > 0 && r.size+int64(len(lines)) > r.most && !r.now().Before(r.not) {
+	if r.most > 0 && r.size > 0 && !r.pipe && r.size+int64(len(lines)) > r.most && !r.now().Before(r.not) {
 		if err := r.rotate(); err != nil {
 			if r.not = r.now().Add(rotatePause); r.failed != nil {
 				r.failed(err)
@@ -208,7 +231,6 @@ func (r *rotating) rotate() error {
 		return err
 	}
 	if err := r.reopen(); err != nil {
-		r.current = nil
 		return errors.Join(err, files.Rename(backup, r.path))
 	}
 	r.tidying.Go(r.clean)

@@ -15,3 +15,9 @@ func inGroupOf(fs.FileInfo) bool { return false }
 
 // Nameless reports whether a file that is still open has lost its last name. Nobody knows that here.
 func Nameless(fs.FileInfo) bool { return false }
+
+// NoWait opens a pipe without waiting for its other end. It has no effect here.
+const NoWait = 0
+
+// NoReader reports whether a pipe could not be opened because nobody reads it. Nobody knows that here.
+func NoReader(error) bool { return false }

@@ -3,6 +3,7 @@
 package files
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"slices"
@@ -40,3 +41,9 @@ func Nameless(info fs.FileInfo) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && s.Nlink == 0
 }
+
+// NoWait opens a pipe without waiting for its other end. On systems other than Unix it has no effect.
+const NoWait = syscall.O_NONBLOCK
+
+// NoReader reports whether a pipe could not be opened because nobody reads it.
+func NoReader(err error) bool { return errors.Is(err, syscall.ENXIO) }

@@ -34,6 +34,7 @@ type Exchange struct {
 
 	Info     atomic.Pointer[Info]       // what is asked for; nil if that was not parsed, or could not be
 	Misused  error                      // the 405 for a method that the path cannot have, once the sender may be told
+	Unread   error                      // the 400 for a query that cannot be read, once the sender is known
 	User     atomic.Pointer[authn.User] // who asks
 	Decision atomic.Pointer[Decision]   // what the authorizer said
 

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -71,8 +72,8 @@ func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	if err := x.Parse(p, r); err != nil {
 		return nil, err
 	}
-	if x.Misused != nil {
-		return nil, x.Misused
+	if x.Misused != nil || x.Unread != nil {
+		return nil, cmp.Or(x.Misused, x.Unread)
 	}
 	return x.Info.Load(), nil
 }
@@ -81,7 +82,9 @@ func (p *Parser) Parse(r *http.Request) (*Info, error) {
 // set.
 //
 // A method that the path cannot have is not an error here, if the path can be read. Parse sets Misused
-// then, and Info with the verb that the sender needs a right to before they are told.
+// then, and Info with the verb that the sender needs a right to before they are told. Nor is a query that
+// cannot be read. Parse sets Unread then, so that the audit record names who has sent it, and what for
+// (AUD-07, AUD-11).
 func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	method := r.Method
 	if method == "" {
@@ -95,7 +98,7 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	if len(method) > maxMethod || x.parse(p, r, method) != nil {
 		return unknown
 	}
-	x.Misused = unknown
+	x.Misused, x.Unread = unknown, nil
 	return nil
 }
 
@@ -114,9 +117,7 @@ func (x *Exchange) parse(p *Parser, r *http.Request, method string) error {
 		return status.NotFound(meta.GroupResource{}, "").WithMessage(fmt.Sprintf("the server could not find the requested resource: its paths begin with /%s, which must not be stripped", strings.Join(p.prefix, "/")))
 	}
 	info.Segments = segments[len(p.prefix):]
-	if info.Query.Raw, err = parseQuery(r.URL.RawQuery); err != nil {
-		return err
-	}
+	info.Query.Raw, x.Unread = parseQuery(r.URL.RawQuery)
 	info.Path = r.URL.Path // which is the segments, joined
 	if len(p.prefix) > 0 || len(segments) == 0 {
 		info.Path = joined(info.Segments, slash)
@@ -125,29 +126,39 @@ func (x *Exchange) parse(p *Parser, r *http.Request, method string) error {
 	if err := info.setShape(slash); err != nil {
 		return err
 	}
-	if err := info.setVerb(method); status.IsMethodNotAllowed(err) {
-		x.Misused = err // nothing is done, so the rest of the query does not matter
-		x.Info.Store(info)
-		return nil
-	} else if err != nil {
+	err = info.setVerb(method)
+	switch {
+	case status.IsMethodNotAllowed(err): // nothing is done, so the query does not matter
+		x.Misused, x.Unread = err, nil
+	case err != nil:
+		x.Unread = err
+	case x.Unread == nil:
+		x.Unread = info.readQuery()
+	}
+	if x.Unread != nil {
+		info.Query.Pretty = PrettyParameter(r.URL.RawQuery) // whatever else of it cannot be read
+	}
+	x.Info.Store(info)
+	return nil
+}
+
+// readQuery reads the parameters, and what they say about the name.
+func (i *Info) readQuery() error {
+	if err := i.Query.read(i); err != nil {
 		return err
 	}
-	if err := info.Query.read(info); err != nil {
-		return err
-	}
-	if info.WatchPath && info.Name != "" {
-		if err := info.selectName(); err != nil {
+	if i.WatchPath && i.Name != "" {
+		if err := i.selectName(); err != nil {
 			return err
 		}
 	}
-	if info.Verb == VerbList || info.Verb == VerbWatch {
+	if i.Verb == VerbList || i.Verb == VerbWatch {
 		// One object can be listed or watched with the right to its name (LIST-36). A value that
 		// cannot be a name stays in the selector; the list then finds nothing (security vector P9).
-		if name, ok := info.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
-			info.Name = name
+		if name, ok := i.Query.FieldSelector.Exact("metadata.name"); ok && validSegment(name) {
+			i.Name = name
 		}
 	}
-	x.Info.Store(info)
 	return nil
 }
 
@@ -269,11 +280,11 @@ func (i *Info) setReadVerb(method string, collection bool) error {
 		i.Verb = VerbGet // watch has no meaning for one object
 		return nil
 	}
+	i.Verb = VerbList
 	watch, err := Single(i.Query.Raw, "watch")
 	if err != nil {
 		return err
 	}
-	i.Verb = VerbList
 	if watch != nil && Boolean(*watch) {
 		i.Verb, i.Query.Watch = VerbWatch, true
 		if method == http.MethodHead {
