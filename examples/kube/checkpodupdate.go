@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,7 +26,7 @@ func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
 	case "resize":
 		checkPodResized(p, old, f)
 	case "ephemeralcontainers":
-		checkEphemeral(&p.Spec, &old.Spec, f)
+		checkEphemeralKept(&p.Spec, &old.Spec, f)
 	}
 }
 
@@ -200,38 +199,11 @@ func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at stat
 	return out
 }
 
-// checkEphemeral reports invalid debugging containers, and earlier ones that are missing or
-// changed.
-func checkEphemeral(p, old *corev1.PodSpec, f *status.Fields) {
+// checkEphemeralKept reports ephemeral containers that are gone or changed.
+func checkEphemeralKept(p, old *corev1.PodSpec, f *status.Fields) {
 	all, now := f.At("spec", "ephemeralContainers"), map[string]*corev1.EphemeralContainer{}
-	names, running := unique{}, map[string]bool{}
-	for _, containers := range [][]corev1.Container{p.InitContainers, p.Containers} {
-		for i := range containers {
-			names[containers[i].Name], running[containers[i].Name] = true, true
-		}
-	}
 	for i := range p.EphemeralContainers {
-		c, at := &p.EphemeralContainers[i], all.Index(i)
-		now[c.Name] = c
-		isLabel(at.Child("name"), c.Name)
-		names.check(at.Child("name"), c.Name)
-		if strings.TrimSpace(c.Image) == "" {
-			at.Child("image").Required("")
-		}
-		if target := c.TargetContainerName; target != "" && !running[target] {
-			at.Child("targetContainerName").NotFound(target)
-		}
-		forbid := func(name string, has bool) {
-			if has {
-				at.Child(name).Forbidden("cannot be set for an Ephemeral Container")
-			}
-		}
-		forbid("ports", len(c.Ports) > 0)
-		forbid("livenessProbe", c.LivenessProbe != nil)
-		forbid("readinessProbe", c.ReadinessProbe != nil)
-		forbid("startupProbe", c.StartupProbe != nil)
-		forbid("lifecycle", c.Lifecycle != nil)
-		forbid("resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0)
+		now[p.EphemeralContainers[i].Name] = &p.EphemeralContainers[i]
 	}
 	for i := range old.EphemeralContainers {
 		before := &old.EphemeralContainers[i]
