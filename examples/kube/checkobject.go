@@ -169,6 +169,10 @@ func checkModes(modes []corev1.PersistentVolumeAccessMode, at status.Field) {
 	for _, m := range modes {
 		oneOf(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
 	}
+	other := slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod })
+	if slices.Contains(modes, corev1.ReadWriteOncePod) && other {
+		at.Forbidden("may not use ReadWriteOncePod with other access modes")
+	}
 }
 
 func checkClaim(p *corev1.PersistentVolumeClaim, f *status.Fields) {

@@ -36,6 +36,7 @@ func checkVolumes(volumes []corev1.Volume, at status.Field, isPod bool) map[stri
 
 // checkVolume checks the source of a volume.
 func checkVolume(v *corev1.Volume, at status.Field, isPod bool) {
+	checkSources(v, at)
 	checkHostPath(v.HostPath, at.Child("hostPath"))
 	checkNFS(v.NFS, at.Child("nfs"))
 	if s := v.EmptyDir; s != nil && s.SizeLimit != nil && s.SizeLimit.Sign() < 0 {
@@ -65,14 +66,27 @@ func checkVolume(v *corev1.Volume, at status.Field, isPod bool) {
 		if s.VolumeClaimTemplate == nil {
 			one.Required("")
 		} else {
+			checkTemplateMetadata(&s.VolumeClaimTemplate.ObjectMeta, one.Child("metadata"))
 			checkClaimSpec(&s.VolumeClaimTemplate.Spec, one.Child("spec"))
 		}
 	}
 	if s := v.ISCSI; s != nil {
-		checkISCSI(s.TargetPortal, s.IQN, s.Lun, at.Child("iscsi"))
+		one := at.Child("iscsi")
+		checkISCSI(s.TargetPortal, s.IQN, s.Lun, one)
+		if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
+			one.Child("secretRef").Required("")
+		}
+		if s.InitiatorName != nil && !iqns.MatchString(*s.InitiatorName) {
+			one.Child("initiatorname").Invalid(*s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
+		}
 	}
 	if s := v.CSI; s != nil {
 		checkDriver(at.Child("csi").Child("driver"), s.Driver)
+		if r := s.NodePublishSecretRef; r != nil && r.Name == "" {
+			at.Child("csi").Child("nodePublishSecretRef").Child("name").Required("")
+		} else if r != nil && meta.CheckDNSSubdomain(r.Name) != "" {
+			at.Child("csi").Child("name").Invalid(r.Name, meta.CheckDNSSubdomain(r.Name)) // as kube-apiserver names it
+		}
 	}
 	if s := v.Image; s != nil {
 		if s.Reference == "" && isPod { // in a template, a controller may fill it in
@@ -93,16 +107,20 @@ func checkHostPath(p *corev1.HostPathVolumeSource, at status.Field) {
 	}
 }
 
+// sourcesOf returns the names of the sources that are there.
+func sourcesOf(sources reflect.Value) (names []string) {
+	for i := range sources.NumField() {
+		if sources.Field(i).Kind() == reflect.Pointer && !sources.Field(i).IsNil() {
+			names = append(names, jsonName(sources.Type().Field(i)))
+		}
+	}
+	return names
+}
+
 // atMostOne reports all sources of a volume but one. That one is the empty directory if it is among
 // them. It returns the number of sources.
 func atMostOne(sources reflect.Value, at status.Field) int {
-	var names []string
-	for i := range sources.NumField() {
-		if sources.Field(i).Kind() == reflect.Pointer && !sources.Field(i).IsNil() {
-			name, _, _ := strings.Cut(sources.Type().Field(i).Tag.Get("json"), ",")
-			names = append(names, name)
-		}
-	}
+	names := sourcesOf(sources)
 	if i := slices.Index(names, "emptyDir"); i > 0 {
 		names[0], names[i] = names[i], names[0]
 	}
@@ -239,6 +257,9 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 	}
 	for i, source := range s.Sources {
 		one := at.Child("sources").Index(i)
+		if n := sourcesOf(reflect.ValueOf(source)); len(n) > 1 {
+			one.Forbidden("may not specify more than 1 volume type per source")
+		}
 		switch {
 		case source.Secret != nil:
 			checkProjectedItems(source.Secret.Name, source.Secret.Items, one.Child("secret"), file)
@@ -256,8 +277,7 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 			} else if e != nil && *e > 1<<32 {
 				one.Child("serviceAccountToken").Child("expirationSeconds").Invalid(*e, "may not specify a duration larger than 2^32 seconds")
 			}
-			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it
-			file(t.Path)
+			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it, which lets another file have the path
 		}
 	}
 }

@@ -261,7 +261,7 @@ func fillVolume(v *corev1.Volume) {
 		set(&source.ScaleIO.StorageMode, "ThinProvisioned")
 		set(&source.ScaleIO.FSType, "xfs")
 	case source.Ephemeral != nil && source.Ephemeral.VolumeClaimTemplate != nil:
-		fillClaimSpec(&source.Ephemeral.VolumeClaimTemplate.Spec)
+		point(&source.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	case source.Image != nil && source.Image.PullPolicy == "":
 		source.Image.PullPolicy = corev1.PullIfNotPresent
 		if newest(source.Image.Reference) {
