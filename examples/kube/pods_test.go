@@ -132,3 +132,60 @@ func TestCREATE_PodsAreJudgedAsByKubernetes(t *testing.T) {
 		})
 	}
 }
+
+// A podUpdate is a change of a pod or of a subresource of it, and how kube-apiserver answers.
+type podUpdate struct {
+	Name, Sub   string
+	Base, Patch json.RawMessage
+	Verdict     string
+	Warnings    []string `json:",omitempty"`
+}
+
+// ask creates a pod of the test and sends the change as a dry run.
+func (u *podUpdate) ask(t *testing.T, s *target) podUpdate {
+	var pod map[string]any
+	require.NoError(t, json.Unmarshal(u.Base, &pod))
+	pod["metadata"].(map[string]any)["generateName"] = "update-" //nolint:forcetypeassert // a pod has metadata
+	text, err := json.Marshal(pod)
+	require.NoError(t, err)
+	at := collectionsOfPods["Pod"]
+	made := s.must(t, 201, "POST", at, string(text))
+	at += "/" + word(made["metadata"].(map[string]any)["name"]) //nolint:forcetypeassert // see above
+	answer, body := s.answer(t, "PATCH", at+u.Sub+"?dryRun=All", string(u.Patch), "Content-Type", "application/merge-patch+json")
+	s.must(t, 200, "DELETE", at, `{"gracePeriodSeconds":0}`)
+	out := *u
+	out.Verdict, out.Warnings = strings.Join(refusal(answer.StatusCode, body), ", "), warningsOf(answer.Header.Values("Warning"))
+	return out
+}
+
+// Pods and their resizes, ephemeral containers and statuses change as in kube-apiserver.
+func TestUPDATE_PodsChangeAsInKubernetes(t *testing.T) {
+	const file = "testdata/podupdates.json"
+	var cases []podUpdate
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &cases))
+	if *updateStored {
+		p := thePeer()
+		require.NotNil(t, p, "-peer says which server to ask")
+		lines := make([]string, len(cases))
+		for i := range cases {
+			cases[i] = cases[i].ask(t, p)
+			line, err := json.Marshal(cases[i])
+			require.NoError(t, err)
+			lines[i] = string(line)
+		}
+		require.NoError(t, os.WriteFile(file, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
+	}
+	s := serve(t, Options{Unprivileged: true})
+	require.NotEmpty(t, cases)
+	for _, want := range cases {
+		t.Run(want.Name, func(t *testing.T) {
+			got := want.ask(t, s)
+			require.Equal(t, want.Verdict, got.Verdict)
+			if len(want.Warnings)+len(got.Warnings) > 0 {
+				require.Equal(t, want.Warnings, got.Warnings)
+			}
+		})
+	}
+}
