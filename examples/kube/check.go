@@ -3,13 +3,13 @@ package kube
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -55,8 +55,8 @@ func isPort(at status.Field, n int32) {
 func isPortOrName(at status.Field, p intstr.IntOrString) {
 	if p.Type == intstr.Int {
 		isPort(at, p.IntVal)
-	} else if why := portName(p.StrVal); why != "" {
-		at.Invalid(p.StrVal, why)
+	} else if why := validation.IsValidPortName(p.StrVal); len(why) > 0 {
+		at.Invalid(p.StrVal, why[0])
 	}
 }
 
@@ -67,21 +67,6 @@ func isSegment(at status.Field, s string) {
 	} else if why := meta.CheckPathSegment(s); why != "" {
 		at.Invalid(s, why)
 	}
-}
-
-// portNames are the names that ports may have (RFC 6335).
-var portNames = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-
-func portName(s string) string {
-	switch {
-	case len(s) > 15:
-		return "must be no more than 15 characters"
-	case !portNames.MatchString(s) || strings.Contains(s, "--"):
-		return "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-), not two of them together, and neither begin nor end with one"
-	case !strings.ContainsAny(s, "abcdefghijklmnopqrstuvwxyz"):
-		return "must contain at least one letter (a-z)"
-	}
-	return ""
 }
 
 // isLabel reports a text that is not a DNS label.

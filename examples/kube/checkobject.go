@@ -16,6 +16,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/entries"
@@ -167,6 +168,10 @@ func checkModes(modes []corev1.PersistentVolumeAccessMode, at status.Field) {
 	}
 	for _, m := range modes {
 		oneOf(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
+	}
+	other := slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod })
+	if slices.Contains(modes, corev1.ReadWriteOncePod) && other {
+		at.Forbidden("may not use ReadWriteOncePod with other access modes")
 	}
 }
 
@@ -492,8 +497,8 @@ func checkBackend(b *networkingv1.IngressBackend, at status.Field) {
 		case s.Port.Number != 0:
 			isPort(port.Child("number"), s.Port.Number)
 		default:
-			if why := portName(s.Port.Name); why != "" {
-				port.Child("name").Invalid(s.Port.Name, why)
+			if why := validation.IsValidPortName(s.Port.Name); len(why) > 0 {
+				port.Child("name").Invalid(s.Port.Name, why[0])
 			}
 		}
 	case b.Resource == nil:

@@ -1,7 +1,10 @@
 package kube
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -20,7 +23,6 @@ func checkGates(gates []corev1.PodSchedulingGate, at status.Field) {
 
 // checkSpread checks how pods are spread.
 func checkSpread(all []corev1.TopologySpreadConstraint, at status.Field) {
-	pairs := map[string]bool{}
 	for i, c := range all {
 		one := at.Index(i)
 		if c.MaxSkew <= 0 {
@@ -30,21 +32,73 @@ func checkSpread(all []corev1.TopologySpreadConstraint, at status.Field) {
 			one.Child("topologyKey").Required("can not be empty")
 		}
 		oneOf(one.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-		pair := c.TopologyKey + ", " + string(c.WhenUnsatisfiable)
-		if pairs[pair] {
-			one.Child("{topologyKey, whenUnsatisfiable}").Duplicate("{" + pair + "}")
+		if slices.ContainsFunc(all[i+1:], func(o corev1.TopologySpreadConstraint) bool {
+			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
+		}) {
+			one.Child("{topologyKey, whenUnsatisfiable}").Duplicate("{" + c.TopologyKey + ", " + string(c.WhenUnsatisfiable) + "}")
 		}
-		pairs[pair] = true
-		if c.MinDomains != nil && *c.MinDomains <= 0 {
-			one.Child("minDomains").Invalid(*c.MinDomains, "must be greater than zero")
-		}
-		for name, p := range map[string]*corev1.NodeInclusionPolicy{"nodeAffinityPolicy": c.NodeAffinityPolicy, "nodeTaintsPolicy": c.NodeTaintsPolicy} {
-			if p != nil {
-				oneOf(one.Child(name), *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+		if n := c.MinDomains; n != nil {
+			if *n <= 0 {
+				one.Child("minDomains").Invalid(*n, "must be greater than zero")
+			}
+			if c.WhenUnsatisfiable != corev1.DoNotSchedule {
+				one.Child("minDomains").Invalid(*n, "can only use minDomains if whenUnsatisfiable=DoNotSchedule")
 			}
 		}
+		if p := c.NodeAffinityPolicy; p != nil {
+			oneOf(one.Child("nodeAffinityPolicy"), *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+		}
+		if p := c.NodeTaintsPolicy; p != nil {
+			oneOf(one.Child("nodeTaintsPolicy"), *p, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
+		}
+		checkLabelKeys(c.MatchLabelKeys, nil, c.LabelSelector, one)
 		checkSelector(one.Child("labelSelector"), c.LabelSelector)
 	}
+}
+
+// checkLabelKeys checks the keys of labels whose values a pod shares with others, or does not share. The selector has what
+// they stand for already. An index stands where kube-apiserver has it.
+func checkLabelKeys(match, mismatch []string, s *metav1.LabelSelector, at status.Field) {
+	keys := func(at status.Field, all []string) {
+		if len(all) > 0 && s == nil {
+			at.Forbidden("must not be specified when labelSelector is not set")
+			return
+		}
+		for i, key := range all {
+			if why := meta.CheckLabelKey(key); why != "" {
+				at.Index(i).Invalid(key, why)
+			}
+		}
+	}
+	keys(at.Child("matchLabelKeys"), match)
+	keys(at.Child("mismatchLabelKeys"), mismatch)
+	if s != nil {
+		selected := map[string]bool{}
+		for key := range s.MatchLabels {
+			selected[key] = true
+		}
+		for _, e := range s.MatchExpressions {
+			if i := lastIndex(match, e.Key); i >= 0 && selected[e.Key] {
+				at.Index(i).Invalid(e.Key, "exists in both matchLabelKeys and labelSelector")
+			}
+			selected[e.Key] = true
+		}
+	}
+	for i, key := range match {
+		if slices.Contains(mismatch, key) {
+			at.Child("matchLabelKeys").Index(i).Invalid(key, "exists in both matchLabelKeys and mismatchLabelKeys")
+		}
+	}
+}
+
+// lastIndex returns where a text is in a list for the last time, or -1.
+func lastIndex(all []string, one string) int {
+	for i, text := range slices.Backward(all) {
+		if text == one {
+			return i
+		}
+	}
+	return -1
 }
 
 // checkAffinity checks beside which pods, and on which nodes, a pod may run.
@@ -60,7 +114,7 @@ func checkAffinity(a *corev1.Affinity, at status.Field) {
 		for i, p := range n.PreferredDuringSchedulingIgnoredDuringExecution {
 			term := one.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i)
 			checkWeight(p.Weight, term.Child("weight"))
-			checkNodeTerm(&p.Preference, term.Child("preference"))
+			checkNodeTerm(&p.Preference, term.Child("preference"), false)
 		}
 	}
 	if p := a.PodAffinity; p != nil {
@@ -82,11 +136,12 @@ func checkNodeSelector(s *corev1.NodeSelector, at status.Field) {
 		at.Child("nodeSelectorTerms").Required("must have at least one node selector term")
 	}
 	for i := range s.NodeSelectorTerms {
-		checkNodeTerm(&s.NodeSelectorTerms[i], at.Child("nodeSelectorTerms").Index(i))
+		checkNodeTerm(&s.NodeSelectorTerms[i], at.Child("nodeSelectorTerms").Index(i), true)
 	}
 }
 
-func checkNodeTerm(t *corev1.NodeSelectorTerm, at status.Field) {
+// checkNodeTerm checks what a term says of a node. The values of terms that are only preferred may be any text.
+func checkNodeTerm(t *corev1.NodeSelectorTerm, at status.Field, strict bool) {
 	for i, r := range t.MatchExpressions {
 		one := at.Child("matchExpressions").Index(i)
 		switch r.Operator {
@@ -107,6 +162,11 @@ func checkNodeTerm(t *corev1.NodeSelectorTerm, at status.Field) {
 		}
 		if why := meta.CheckLabelKey(r.Key); why != "" {
 			one.Child("key").Invalid(r.Key, why)
+		}
+		for j, value := range r.Values {
+			if why := meta.CheckLabelValue(value); why != "" && strict {
+				one.Child("values").Index(j).Invalid(value, why)
+			}
 		}
 	}
 	for i, r := range t.MatchFields {
@@ -150,9 +210,45 @@ func checkPodTerm(t *corev1.PodAffinityTerm, at status.Field) {
 			at.Child("namespace").Invalid(name, why)
 		}
 	}
+	checkLabelKeys(t.MatchLabelKeys, t.MismatchLabelKeys, t.LabelSelector, at)
 	if t.TopologyKey == "" {
 		at.Child("topologyKey").Required("can not be empty")
-	} else if why := meta.CheckLabelKey(t.TopologyKey); why != "" {
+	}
+	if why := meta.CheckLabelKey(t.TopologyKey); why != "" {
 		at.Child("topologyKey").Invalid(t.TopologyKey, why)
+	}
+}
+
+// checkTolerations checks which taints of nodes do not keep a pod away.
+func checkTolerations(all []corev1.Toleration, at status.Field) {
+	for i, t := range all {
+		one := at.Index(i)
+		if t.Key != "" {
+			if why := meta.CheckLabelKey(t.Key); why != "" {
+				one.Child("key").Invalid(t.Key, why)
+			}
+		} else if t.Operator != corev1.TolerationOpExists {
+			one.Child("operator").Invalid(string(t.Operator),
+				"operator must be Exists when `key` is empty, which means \"match all values and all keys\"")
+		}
+		if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
+			one.Child("effect").Invalid(string(t.Effect), "effect must be 'NoExecute' when `tolerationSeconds` is set")
+		}
+		switch why := meta.CheckLabelValue(t.Value); t.Operator {
+		case corev1.TolerationOpEqual, "":
+			if why != "" {
+				one.Child("operator").Invalid(t.Value, why)
+			}
+		case corev1.TolerationOpExists:
+			if t.Value != "" {
+				one.Child("operator").Invalid(t.Value, "value must be empty when `operator` is 'Exists'")
+			}
+		default: // Lt and Gt are those of a feature that is off
+			oneOf(one.Child("operator"), t.Operator, corev1.TolerationOpEqual, corev1.TolerationOpExists)
+		}
+		if t.Effect != "" {
+			oneOf(one.Child("effect"), t.Effect, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule,
+				corev1.TaintEffectNoExecute)
+		}
 	}
 }

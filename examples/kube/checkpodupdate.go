@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,17 +16,21 @@ import (
 
 // checkPodUpdate reports changes of immutable fields of a pod. The path decides which fields may
 // change.
-func checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
+func (c *cluster) checkPodUpdate(ctx context.Context, p, old *corev1.Pod, f *status.Fields) {
 	if ctx.Value(binding{}) != nil {
 		return // only its node was set
 	}
 	switch registry.SubresourceFrom(ctx) {
 	case "":
+		checkAnnotationUpdate(p, old, f)
 		checkPodReplaced(&p.Spec, &old.Spec, f)
 	case "resize":
 		checkPodResized(p, old, f)
+	case "status":
+		checkAnnotationUpdate(p, old, f)
+		c.checkPodStatus(p, old, f)
 	case "ephemeralcontainers":
-		checkEphemeral(&p.Spec, &old.Spec, f)
+		checkEphemeralKept(&p.Spec, &old.Spec, f)
 	}
 }
 
@@ -150,13 +153,39 @@ func narrowed(now, before *corev1.NodeSelectorTerm) bool {
 // and the quality of service must stay the same.
 func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 	spec, before, now := f.At("spec"), old.Spec.DeepCopy(), p.Spec.DeepCopy()
+	if _, static := old.Annotations[corev1.MirrorPodAnnotationKey]; static {
+		f.At("[]").Forbidden("static pods cannot be resized") // as kube-apiserver spells the pod itself
+	}
+	if old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows {
+		f.At("[]").Forbidden("windows pods cannot be resized")
+		return
+	}
 	if class := qualityOf(old); class != qualityOf(p) {
 		spec.Invalid(string(class), "Pod QOS Class may not change as a result of resizing")
 	}
-	for i := range min(len(now.Containers), len(before.Containers)) {
+	for _, s := range old.Status.ContainerStatuses {
+		if s.State.Running != nil {
+			if s.Resources == nil {
+				spec.Forbidden("Pod running on node without support for resize")
+			}
+			break
+		}
+	}
+	if len(old.Status.NodeAllocatableResourceClaimStatuses) > 0 {
+		spec.Forbidden("pods with node allocatable resource claims cannot be resized")
+	}
+	if before.Resources != nil && now.Resources == nil {
+		spec.Child("resources").Forbidden("pod-level resources cannot be removed")
+		now.Resources = before.Resources
+	}
+	if !sameContainers(now.Containers, before.Containers, spec.Child("containers")) ||
+		!sameContainers(now.InitContainers, before.InitContainers, spec.Child("initContainers")) {
+		return
+	}
+	for i := range now.Containers {
 		resizeOf(&now.Containers[i].Resources, &before.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))
 	}
-	for i := range min(len(now.InitContainers), len(before.InitContainers)) {
+	for i := range now.InitContainers {
 		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources,
 			spec.Child("initContainers").Index(i).Child("resources"))
 	}
@@ -166,9 +195,30 @@ func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 		}
 		resizeOf(now.Resources, before.Resources, spec.Child("resources"))
 	}
+	if f.Len() > 0 { // the names of devices may be wrong already, and are said to be
+		for i := range now.Containers {
+			now.Containers[i].Resources.Claims = before.Containers[i].Resources.Claims
+		}
+	}
 	if !reflect.DeepEqual(now, before) {
 		spec.Forbidden("only cpu and memory resources are mutable")
 	}
+}
+
+// sameContainers reports containers that a resize renames, reorders, adds or removes.
+func sameContainers(now, before []corev1.Container, at status.Field) bool {
+	if len(now) != len(before) {
+		at.Forbidden("containers may not be added or removed on resize")
+		return false
+	}
+	out := true
+	for i := range now {
+		if now[i].Name != before[i].Name {
+			at.Index(i).Child("name").Forbidden("containers may not be renamed or reordered on resize")
+			out = false
+		}
+	}
+	return out
 }
 
 // resizeOf reports quantities that are missing now, and equates those that may change.
@@ -200,38 +250,11 @@ func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at stat
 	return out
 }
 
-// checkEphemeral reports invalid debugging containers, and earlier ones that are missing or
-// changed.
-func checkEphemeral(p, old *corev1.PodSpec, f *status.Fields) {
+// checkEphemeralKept reports ephemeral containers that are gone or changed.
+func checkEphemeralKept(p, old *corev1.PodSpec, f *status.Fields) {
 	all, now := f.At("spec", "ephemeralContainers"), map[string]*corev1.EphemeralContainer{}
-	names, running := unique{}, map[string]bool{}
-	for _, containers := range [][]corev1.Container{p.InitContainers, p.Containers} {
-		for i := range containers {
-			names[containers[i].Name], running[containers[i].Name] = true, true
-		}
-	}
 	for i := range p.EphemeralContainers {
-		c, at := &p.EphemeralContainers[i], all.Index(i)
-		now[c.Name] = c
-		isLabel(at.Child("name"), c.Name)
-		names.check(at.Child("name"), c.Name)
-		if strings.TrimSpace(c.Image) == "" {
-			at.Child("image").Required("")
-		}
-		if target := c.TargetContainerName; target != "" && !running[target] {
-			at.Child("targetContainerName").NotFound(target)
-		}
-		forbid := func(name string, has bool) {
-			if has {
-				at.Child(name).Forbidden("cannot be set for an Ephemeral Container")
-			}
-		}
-		forbid("ports", len(c.Ports) > 0)
-		forbid("livenessProbe", c.LivenessProbe != nil)
-		forbid("readinessProbe", c.ReadinessProbe != nil)
-		forbid("startupProbe", c.StartupProbe != nil)
-		forbid("lifecycle", c.Lifecycle != nil)
-		forbid("resources", len(c.Resources.Limits)+len(c.Resources.Requests) > 0)
+		now[p.EphemeralContainers[i].Name] = &p.EphemeralContainers[i]
 	}
 	for i := range old.EphemeralContainers {
 		before := &old.EphemeralContainers[i]

@@ -29,20 +29,28 @@ func checkClaimSpec(s *corev1.PersistentVolumeClaimSpec, spec status.Field) {
 		oneOf(spec.Child("volumeMode"), *m, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
 	if d := s.DataSource; d != nil {
-		checkSource(d.Name, d.Kind, spec.Child("dataSource"))
+		checkSource(d.APIGroup, d.Name, d.Kind, spec.Child("dataSource"))
 	}
 	if d := s.DataSourceRef; d != nil {
-		checkSource(d.Name, d.Kind, spec.Child("dataSourceRef"))
+		checkSource(d.APIGroup, d.Name, d.Kind, spec.Child("dataSourceRef"))
 	}
 }
 
 // checkSource checks what a volume is filled from.
-func checkSource(name, kind string, at status.Field) {
+func checkSource(group *string, name, kind string, at status.Field) {
 	if name == "" {
 		at.Child("name").Required("")
 	}
 	if kind == "" {
 		at.Child("kind").Required("")
+	}
+	switch {
+	case group == nil || *group == "":
+		if kind != "PersistentVolumeClaim" {
+			at.Invalid(kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup")
+		}
+	case meta.CheckDNSSubdomain(*group) != "":
+		at.Child("apiGroup").Invalid(*group, meta.CheckDNSSubdomain(*group))
 	}
 }
 

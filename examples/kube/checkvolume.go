@@ -14,21 +14,29 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// checkVolumes checks the volumes and returns their names.
-func checkVolumes(volumes []corev1.Volume, at status.Field) map[string]bool {
-	names := unique{}
+// checkVolumes checks the volumes and returns those without errors, by name.
+func checkVolumes(volumes []corev1.Volume, at status.Field, isPod bool) map[string]*corev1.Volume {
+	names, out := unique{}, map[string]*corev1.Volume{}
 	for i := range volumes {
-		v, one := &volumes[i], at.Index(i)
-		isLabel(one.Child("name"), v.Name)
-		names.check(one.Child("name"), v.Name)
-		atMostOne(reflect.ValueOf(v.VolumeSource), one)
-		checkVolume(v, one)
+		v := &volumes[i]
+		check := func(one status.Field) {
+			isLabel(one.Child("name"), v.Name)
+			atMostOne(reflect.ValueOf(v.VolumeSource), one)
+			checkVolume(v, one, isPod)
+		}
+		check(at.Index(i))
+		names.check(at.Index(i).Child("name"), v.Name)
+		alone := &status.Fields{} // says whether this one has errors
+		if check(alone.At()); alone.Len() == 0 && out[v.Name] == nil {
+			out[v.Name] = v
+		}
 	}
-	return names
+	return out
 }
 
 // checkVolume checks the source of a volume.
-func checkVolume(v *corev1.Volume, at status.Field) {
+func checkVolume(v *corev1.Volume, at status.Field, isPod bool) {
+	checkSources(v, at)
 	checkHostPath(v.HostPath, at.Child("hostPath"))
 	checkNFS(v.NFS, at.Child("nfs"))
 	if s := v.EmptyDir; s != nil && s.SizeLimit != nil && s.SizeLimit.Sign() < 0 {
@@ -58,15 +66,68 @@ func checkVolume(v *corev1.Volume, at status.Field) {
 		if s.VolumeClaimTemplate == nil {
 			one.Required("")
 		} else {
+			checkTemplateMetadata(&s.VolumeClaimTemplate.ObjectMeta, one.Child("metadata"))
 			checkClaimSpec(&s.VolumeClaimTemplate.Spec, one.Child("spec"))
 		}
 	}
 	if s := v.ISCSI; s != nil {
-		checkISCSI(s.TargetPortal, s.IQN, s.Lun, at.Child("iscsi"))
+		one := at.Child("iscsi")
+		checkISCSI(s.TargetPortal, s.IQN, s.Lun, one)
+		if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
+			one.Child("secretRef").Required("")
+		}
+		if s.InitiatorName != nil && !iqns.MatchString(*s.InitiatorName) {
+			one.Child("initiatorname").Invalid(*s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
+		}
 	}
 	if s := v.CSI; s != nil {
 		checkDriver(at.Child("csi").Child("driver"), s.Driver)
+		if r := s.NodePublishSecretRef; r != nil && r.Name == "" {
+			at.Child("csi").Child("nodePublishSecretRef").Child("name").Required("")
+		} else if r != nil && meta.CheckDNSSubdomain(r.Name) != "" {
+			at.Child("csi").Child("name").Invalid(r.Name, meta.CheckDNSSubdomain(r.Name)) // as kube-apiserver names it
+		}
 	}
+	if s := v.Image; s != nil {
+		if s.Reference == "" && isPod { // in a template, a controller may fill it in
+			at.Child("image").Child("reference").Required("")
+		}
+		oneOf(at.Child("image").Child("pullPolicy"), s.PullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
+	}
+}
+
+// checkHostPath checks a path of a node, which may not lead out of where it seems to lead.
+func checkHostPath(p *corev1.HostPathVolumeSource, at status.Field) {
+	switch {
+	case p == nil:
+	case p.Path == "":
+		at.Child("path").Required("")
+	default:
+		noWayUp(at.Child("path"), p.Path)
+	}
+}
+
+// sourcesOf returns the names of the sources that are there.
+func sourcesOf(sources reflect.Value) (names []string) {
+	for i := range sources.NumField() {
+		if sources.Field(i).Kind() == reflect.Pointer && !sources.Field(i).IsNil() {
+			names = append(names, jsonName(sources.Type().Field(i)))
+		}
+	}
+	return names
+}
+
+// atMostOne reports all sources of a volume but one. That one is the empty directory if it is among
+// them. It returns the number of sources.
+func atMostOne(sources reflect.Value, at status.Field) int {
+	names := sourcesOf(sources)
+	if i := slices.Index(names, "emptyDir"); i > 0 {
+		names[0], names[i] = names[i], names[0]
+	}
+	for _, name := range names[min(len(names), 1):] {
+		at.Child(name).Forbidden("may not specify more than 1 volume type")
+	}
+	return len(names)
 }
 
 func checkNFS(s *corev1.NFSVolumeSource, at status.Field) {
@@ -160,15 +221,14 @@ func checkPodFile(f *corev1.DownwardAPIVolumeFile, at status.Field) {
 	case f.FieldRef != nil && f.ResourceFieldRef != nil:
 		at.Invalid("resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
 	case f.FieldRef != nil:
-		checkFieldPath(f.FieldRef.FieldPath, at.Child("fieldRef").Child("fieldPath"),
+		checkFieldRef(f.FieldRef, at.Child("fieldRef"),
 			"metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
 	case f.ResourceFieldRef != nil:
 		one := at.Child("resourceFieldRef")
 		if f.ResourceFieldRef.ContainerName == "" {
 			one.Child("containerName").Required("")
-		}
-		if f.ResourceFieldRef.Resource == "" {
-			one.Child("resource").Required("")
+		} else {
+			checkResourceRef(f.ResourceFieldRef, one)
 		}
 	default:
 		at.Required("one of fieldRef and resourceFieldRef is required")
@@ -185,28 +245,6 @@ var podFields = []string{
 // podEntries are one label or annotation of a pod.
 var podEntries = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']*)'\]$`)
 
-// checkFieldPath checks a reference to a field of a pod. Labels and annotations can be named everywhere.
-func checkFieldPath(name string, at status.Field, supported ...string) {
-	if entry := podEntries.FindStringSubmatch(name); entry != nil {
-		key := entry[2]
-		if entry[1] == "annotations" {
-			key = strings.ToLower(key)
-		}
-		if why := meta.CheckQualifiedName(key); why != "" {
-			at.Invalid(entry[2], why)
-		}
-		return
-	}
-	switch {
-	case name == "":
-		at.Required("")
-	case !slices.Contains(podFields, name):
-		at.Invalid(name, "error converting fieldPath: field label not supported: "+name)
-	case !slices.Contains(supported, name):
-		at.NotSupported(name, supported...)
-	}
-}
-
 // checkProjected checks a volume of several sources.
 func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 	checkMode(s.DefaultMode, at.Child("defaultMode"))
@@ -219,6 +257,9 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 	}
 	for i, source := range s.Sources {
 		one := at.Child("sources").Index(i)
+		if n := sourcesOf(reflect.ValueOf(source)); len(n) > 1 {
+			one.Forbidden("may not specify more than 1 volume type per source")
+		}
 		switch {
 		case source.Secret != nil:
 			checkProjectedItems(source.Secret.Name, source.Secret.Items, one.Child("secret"), file)
@@ -236,8 +277,7 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 			} else if e != nil && *e > 1<<32 {
 				one.Child("serviceAccountToken").Child("expirationSeconds").Invalid(*e, "may not specify a duration larger than 2^32 seconds")
 			}
-			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it
-			file(t.Path)
+			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it, which lets another file have the path
 		}
 	}
 }

@@ -32,17 +32,8 @@ func allow[S ~string](e enumerations, values ...S) {
 
 func newEnumerations() enumerations {
 	e := enumerations{}
-	allow(e, corev1.SeccompProfileTypeLocalhost, corev1.SeccompProfileTypeRuntimeDefault, corev1.SeccompProfileTypeUnconfined)
-	allow(e, corev1.AppArmorProfileTypeLocalhost, corev1.AppArmorProfileTypeRuntimeDefault, corev1.AppArmorProfileTypeUnconfined)
-	allow(e, corev1.DefaultProcMount, corev1.UnmaskedProcMount)
 	allow(e, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
 		corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
-	allow(e, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-	allow(e, corev1.NodeInclusionPolicyHonor, corev1.NodeInclusionPolicyIgnore)
-	allow(e, corev1.FSGroupChangeAlways, corev1.FSGroupChangeOnRootMismatch)
-	allow(e, corev1.SupplementalGroupsPolicyMerge, corev1.SupplementalGroupsPolicyStrict)
-	allow(e, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever, corev1.ContainerRestartPolicyOnFailure)
-	allow(e, corev1.TolerationOpEqual, corev1.TolerationOpExists)
 	allow(e, corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
 	allow(e, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
 	allow(e, corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // set gives a field a value if it has none.
@@ -38,6 +39,59 @@ func fillPod(p *corev1.Pod) {
 			}
 		}
 	}
+	fillPodResources(&p.Spec)
+}
+
+// fillPodResources completes what a pod says of its resources as a whole, if it says something: its containers' large
+// pages are its limits, and what they request together is its requests, or else its limits are.
+func fillPodResources(s *corev1.PodSpec) {
+	r := s.Resources
+	if r == nil || len(r.Limits)+len(r.Requests) == 0 {
+		return
+	}
+	for name, amount := range containersTotal(s, true) {
+		if _, asked := r.Requests[name]; hugePages(name) && !asked {
+			r.Limits = withAmount(r.Limits, name, amount)
+		}
+	}
+	if len(r.Limits) == 0 {
+		return
+	}
+	for name, amount := range containersTotal(s, false) {
+		if countsForPod(name) && overcommitted(name) {
+			r.Requests = withAmount(r.Requests, name, amount)
+		}
+	}
+	for name, amount := range r.Limits {
+		if countsForPod(name) {
+			r.Requests = withAmount(r.Requests, name, amount)
+		}
+	}
+}
+
+// withAmount returns a list with an amount, unless it has one of that name already.
+func withAmount(list corev1.ResourceList, name corev1.ResourceName, amount resource.Quantity) corev1.ResourceList {
+	if _, has := list[name]; has {
+		return list
+	}
+	if list == nil {
+		list = corev1.ResourceList{}
+	}
+	list[name] = amount.DeepCopy()
+	return list
+}
+
+// fillAmountsOf rounds amounts up to thousandths. Nothing finer is stored.
+func fillAmountsOf(r *corev1.ResourceRequirements) {
+	roundUp(r.Limits)
+	roundUp(r.Requests)
+}
+
+func roundUp(list corev1.ResourceList) {
+	for name, amount := range list {
+		amount.RoundUp(resource.Milli)
+		list[name] = amount
+	}
 }
 
 // fillPodSpec applies the defaults that pods and pod templates share.
@@ -63,6 +117,10 @@ func fillPodSpec(s *corev1.PodSpec) {
 	for i := range s.Volumes {
 		fillVolume(&s.Volumes[i])
 	}
+	roundUp(s.Overhead)
+	if s.Resources != nil {
+		fillAmountsOf(s.Resources)
+	}
 }
 
 // fillContainer applies a container's defaults.
@@ -79,10 +137,15 @@ func fillContainer(c *corev1.Container) {
 		set(&c.Ports[i].Protocol, corev1.ProtocolTCP)
 	}
 	for i := range c.Env {
-		if v := c.Env[i].ValueFrom; v != nil && v.FieldRef != nil {
+		v := c.Env[i].ValueFrom
+		if v != nil && v.FieldRef != nil {
 			set(&v.FieldRef.APIVersion, "v1")
 		}
+		if v != nil && v.FileKeyRef != nil {
+			point(&v.FileKeyRef.Optional, false)
+		}
 	}
+	fillAmountsOf(&c.Resources)
 	for _, p := range []*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 		fillProbe(p)
 	}
@@ -134,12 +197,7 @@ func namesImage(text string) bool {
 // fillRequests sets missing requests to the limits.
 func fillRequests(r *corev1.ResourceRequirements) {
 	for name, limit := range r.Limits {
-		if _, asked := r.Requests[name]; !asked {
-			if r.Requests == nil {
-				r.Requests = corev1.ResourceList{}
-			}
-			r.Requests[name] = limit.DeepCopy()
-		}
+		r.Requests = withAmount(r.Requests, name, limit)
 	}
 }
 
@@ -203,7 +261,7 @@ func fillVolume(v *corev1.Volume) {
 		set(&source.ScaleIO.StorageMode, "ThinProvisioned")
 		set(&source.ScaleIO.FSType, "xfs")
 	case source.Ephemeral != nil && source.Ephemeral.VolumeClaimTemplate != nil:
-		fillClaimSpec(&source.Ephemeral.VolumeClaimTemplate.Spec)
+		point(&source.Ephemeral.VolumeClaimTemplate.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	case source.Image != nil && source.Image.PullPolicy == "":
 		source.Image.PullPolicy = corev1.PullIfNotPresent
 		if newest(source.Image.Reference) {

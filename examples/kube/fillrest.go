@@ -295,7 +295,7 @@ func qualityOf(p *corev1.Pod) corev1.PodQOSClass {
 	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
 		sizes = append(sizes, c.Resources)
 	}
-	if r := p.Spec.Resources; r != nil && len(r.Requests)+len(r.Limits) > 0 {
+	if r := p.Spec.Resources; r != nil {
 		sizes = []corev1.ResourceRequirements{*r} // the resources of the pod as a whole replace those of its containers
 	}
 	asks, guaranteed := false, true

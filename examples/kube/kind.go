@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -71,6 +72,10 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 		if rules != nil {
 			rules(ctx, obj, f)
 		}
+	}
+	warned(&k.Rules)
+	if source, _ := podsOf(any(new(T))); source.spec != nil || reflect.TypeFor[T]() == reflect.TypeFor[corev1.ReplicationController]() {
+		k.Rules.Complete = ungated(k.cluster, k.Rules.Complete)
 	}
 	b, err := k.Kind.Define(env)
 	if err != nil {

@@ -25,7 +25,7 @@ func pods(c *cluster) []registry.Definition {
 			Kind: registry.Kind[corev1.Pod]{
 				Rules: registry.Rules[corev1.Pod]{
 					Complete: c.completePod, Validate: checked(c.checkPod), ValidateCreate: checked(checkNewPod),
-					ValidateUpdate: checkPodUpdate, Grace: podGrace,
+					ValidateUpdate: c.checkPodUpdate, Grace: podGrace,
 				},
 
 				Version: "v1", Plural: "pods", Names: registry.Names{ShortNames: []string{"po"}, Categories: []string{"all"}},

@@ -1,23 +1,36 @@
 package kube
 
-import (
-	"strings"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // podTotal sums up what the containers of a pod request, or their limits. Init containers run one after the
 // other, before the others, except for those that go on beside them. What is said of the pod as a whole
 // counts instead of the sum. With reported, the amounts that a node reports count too: a container
 // that shrinks has what it had until the node says otherwise.
 func podTotal(p *corev1.Pod, limits, reported bool) corev1.ResourceList {
+	total := containersOfPod(p, limits, reported)
+	if p.Spec.Resources != nil {
+		for name, amount := range amountsOf(p.Spec.Resources, limits) {
+			if countsForPod(name) {
+				total[name] = amount
+			}
+		}
+	}
+	return total
+}
+
+// containersTotal is podTotal without what is said of the pod as a whole, and without what its node reports.
+func containersTotal(s *corev1.PodSpec, limits bool) corev1.ResourceList {
+	return containersOfPod(&corev1.Pod{Spec: *s}, limits, false)
+}
+
+func containersOfPod(p *corev1.Pod, limits, reported bool) corev1.ResourceList {
 	total, beside, most := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
 	for i := range p.Spec.Containers {
 		addAmounts(total, containerAmounts(p, &p.Spec.Containers[i], limits, reported))
 	}
 	for i := range p.Spec.InitContainers {
 		c := &p.Spec.InitContainers[i]
-		sidecar := c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		sidecar := isSidecar(c)
 		own := containerAmounts(p, c, limits, reported && sidecar)
 		now := corev1.ResourceList{}
 		addAmounts(now, own)
@@ -29,19 +42,12 @@ func podTotal(p *corev1.Pod, limits, reported bool) corev1.ResourceList {
 		raiseAmounts(most, now)
 	}
 	raiseAmounts(total, most)
-	if p.Spec.Resources != nil {
-		for name, amount := range amountsOf(p.Spec.Resources, limits) {
-			if countsForPod(name) {
-				total[name] = amount
-			}
-		}
-	}
 	return total
 }
 
 // countsForPod reports whether a resource can be requested for a pod as a whole.
 func countsForPod(name corev1.ResourceName) bool {
-	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
+	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name)
 }
 
 func amountsOf(r *corev1.ResourceRequirements, limits bool) corev1.ResourceList {

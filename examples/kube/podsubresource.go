@@ -157,10 +157,13 @@ func mergeResize(old, sent registry.Tree) registry.Tree {
 		spec = maps.Clone(before)
 	}
 	for _, field := range []string{"containers", "initContainers"} {
-		if _, has := spec[field]; has {
-			spec[field] = resized(list(spec[field]), list(at(sent, "spec", field)))
+		if now := resized(list(spec[field]), list(at(sent, "spec", field))); len(now) > 0 {
+			spec[field] = now
+		} else {
+			delete(spec, field)
 		}
 	}
+	delete(spec, "resources")
 	if v := at(sent, "spec", "resources"); v != nil {
 		spec["resources"] = v
 	}
@@ -168,8 +171,12 @@ func mergeResize(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// resized returns containers with the resources of the containers of the same name in another list.
+// resized returns containers with the resources of the containers of the same name in another list. A list of other
+// containers is returned as it is: validation says what is wrong with it.
 func resized(containers, sent []any) []any {
+	if !slices.Equal(words(containers, "name"), words(sent, "name")) {
+		return sent
+	}
 	out := make([]any, len(containers))
 	for i, c := range containers {
 		out[i] = c

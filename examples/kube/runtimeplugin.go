@@ -31,9 +31,9 @@ func RuntimeClassPlugin() admission.Plugin {
 
 // runtimeOf returns the class of a pod, nil if it names none.
 func runtimeOf(ctx context.Context, r *admission.Request) (*nodev1.RuntimeClass, error) {
-	name, ok := at(r.Object, "spec", "runtimeClassName").(string)
+	name, _ := at(r.Object, "spec", "runtimeClassName").(string) // an empty one is no name, which is for the kind to say
 	switch {
-	case !ok:
+	case name == "":
 		return nil, nil
 	case r.Server == nil:
 		return nil, refused(r, errNoServer.Error())
