@@ -31,6 +31,10 @@ func SubresourceFrom(ctx context.Context) string {
 	return hookcontext.Subresource(ctx)
 }
 
+// IsDryRun reports whether nothing may be changed for the request that the Run of a VirtualKind serves.
+// Source: DRY-01.
+func IsDryRun(ctx context.Context) bool { return hookcontext.IsDryRun(ctx) }
+
 func callOf[T any](in *Call[Tree]) (*Call[T], error) {
 	object, err := typed.Decode[T](*in.Object)
 	if err != nil {

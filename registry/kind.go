@@ -319,7 +319,8 @@ type VirtualKind[T any] struct {
 
 	Namespaced bool
 
-	// Run acts on the document and fills in the answer, in place.
+	// Run acts on the document and fills in the answer, in place. It must not change anything where IsDryRun(ctx) is
+	// true.
 	Run func(ctx context.Context, doc *T) error
 }
 

@@ -163,7 +163,7 @@ type evaluated struct {
 // since the first began. A policy that was not evaluated in the first is not evaluated in the second.
 func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
 	now, again := m.index.current.Load(), r.Reinvocation.Again()
-	if r.Object == nil || r.Server == nil || hookcontext.Starts(ctx) {
+	if r.Object == nil || r.Server == nil || hookcontext.IsExempt(ctx) {
 		return admission.Allowed(r)
 	}
 	var before *evaluated

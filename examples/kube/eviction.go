@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -31,8 +32,10 @@ func (c *cluster) eviction() registry.Endpoint {
 			if options.UID == "" {
 				options.UID = meta.UID(call.Object.UID)
 			}
+			budgets := ctx // plugins judge the change of a budget, as in kube-apiserver
+			ctx = hookcontext.WithAdmitted(ctx)
 			if !goesAnyway(call.Object) {
-				if err := c.spare(ctx, call.Object, options.DryRun); err != nil {
+				if err := c.spare(budgets, call.Object, options.DryRun); err != nil {
 					return nil, err
 				}
 			}

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/registry/connect"
@@ -212,7 +213,8 @@ func bind(ctx context.Context, namespace, name string, b *corev1.Binding, dry bo
 		return status.Invalid(meta.GroupKind{Kind: "Binding"}, b.Name, problems)
 	}
 	pods := registry.For[corev1.Pod](ctx).With(registry.WriteOptions{DryRun: dry, FieldManager: "scheduler"})
-	_, err := pods.Modify(context.WithValue(ctx, binding{}, true), namespace, name, func(p *corev1.Pod) error {
+	ctx = hookcontext.WithAdmitted(context.WithValue(ctx, binding{}, true))
+	_, err := pods.Modify(ctx, namespace, name, func(p *corev1.Pod) error {
 		if why := unbindable(p, b); why != "" {
 			return status.Conflict(meta.GroupResource{Resource: "pods/binding"}, p.Name, why)
 		}
@@ -255,5 +257,5 @@ func joined(to, more map[string]string) map[string]string {
 
 // bindNamed binds the pod that a binding names.
 func bindNamed(ctx context.Context, b *corev1.Binding) error {
-	return bind(ctx, b.Namespace, b.Name, b, false)
+	return bind(ctx, b.Namespace, b.Name, b, registry.IsDryRun(ctx))
 }

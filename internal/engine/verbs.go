@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -83,6 +84,9 @@ func (in *intent) operate(ctx context.Context) (*registry.Result, error) {
 	}
 	if err := in.at.requested(ctx, in.verb, in.kind, in.target.Namespace, in.target.Name); err != nil {
 		return nil, err
+	}
+	if w.opts.DryRun {
+		ctx = hookcontext.WithDryRun(ctx)
 	}
 	answer, err := in.kind.Virtual(ctx, w.sent.new)
 	if err != nil {

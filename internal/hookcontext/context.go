@@ -10,6 +10,8 @@ type startKey struct{}
 
 type dryRunKey struct{}
 
+type admittedKey struct{}
+
 // WithObjects returns a context that has the objects of a server. Their type is that of package registry.
 func WithObjects(ctx context.Context, objects any) context.Context {
 	return context.WithValue(ctx, objectsKey{}, objects)
@@ -36,6 +38,16 @@ func WithStart(ctx context.Context) context.Context { return context.WithValue(c
 // judge it: a webhook that is gone, or a policy that denies everything, could never be repaired if the
 // server did not start.
 func Starts(ctx context.Context) bool { return ctx.Value(startKey{}) != nil }
+
+// WithAdmitted returns a context of the writes that a subresource consists of, such as the deletion of an eviction. What
+// clients have configured has judged what was asked for, and does not judge its parts.
+func WithAdmitted(ctx context.Context) context.Context {
+	return context.WithValue(ctx, admittedKey{}, true)
+}
+
+// IsExempt reports whether what clients have configured does not judge a write: one of a server that starts, or a part
+// of what it has judged.
+func IsExempt(ctx context.Context) bool { return Starts(ctx) || ctx.Value(admittedKey{}) != nil }
 
 // WithDryRun returns a context of a write that nothing is stored for.
 func WithDryRun(ctx context.Context) context.Context {
