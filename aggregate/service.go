@@ -105,16 +105,19 @@ func (s services) Resolve(ctx context.Context, namespace, name string, port int3
 			break
 		}
 	}
-	if !listens {
-		return "", &Problem{Reason: "ServicePortError", Message: fmt.Sprintf("service/%s in %q is not listening on port %d", name, namespace, port)}
-	}
-	endpoint, err := s.endpoint(ctx, namespace, name, portName)
+	inside := found.Spec.Type == "" || found.Spec.Type == "ClusterIP"
 	switch {
-	case err != nil:
-		return "", err
-	case s.endpoints:
-		return endpoint, nil
-	case found.Spec.ClusterIP == "" || found.Spec.ClusterIP == "None":
+	case !listens && inside:
+		return "", &Problem{Reason: "ServicePortError", Message: fmt.Sprintf("service/%s in %q is not listening on port %d", name, namespace, port)}
+	case !listens:
+		return "", fmt.Errorf("no service port %d found for service %q", port, name)
+	case inside || s.endpoints: // what is open to the outside may lead to somebody whom no slice names
+		endpoint, err := s.endpoint(ctx, namespace, name, portName)
+		if err != nil || s.endpoints {
+			return endpoint, err
+		}
+	}
+	if found.Spec.ClusterIP == "" || found.Spec.ClusterIP == "None" {
 		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("cannot route to service/%s in %q with ClusterIP %q", name, namespace, found.Spec.ClusterIP)}
 	}
 	return net.JoinHostPort(found.Spec.ClusterIP, strconv.Itoa(int(port))), nil
@@ -145,9 +148,9 @@ func (s services) endpoint(ctx context.Context, namespace, name, portName string
 	}
 	switch {
 	case slices == 0:
-		return "", &Problem{Reason: "EndpointsNotFound", Message: fmt.Sprintf("cannot find endpoints for service/%s in %q", name, namespace)}
+		return "", &Problem{Reason: "EndpointsNotFound", Message: fmt.Sprintf("cannot find endpointslices for service/%s in %q", name, namespace)}
 	case len(ready) == 0:
-		return "", &Problem{Reason: "MissingEndpoints", Message: fmt.Sprintf("endpoints for service/%s in %q have no addresses with port name %q", name, namespace, portName)}
+		return "", &Problem{Reason: "MissingEndpoints", Message: fmt.Sprintf("endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName)}
 	}
 	return ready[rand.N(len(ready))], nil
 }

@@ -28,10 +28,24 @@ type Service struct {
 	} `json:"spec,omitempty"`
 }
 
+// EndpointSlice is what counts of what is behind a service.
+type EndpointSlice struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata,omitempty"`
+
+	Ports []struct {
+		Port int32 `json:"port,omitempty"`
+	} `json:"ports,omitempty"`
+	Endpoints []struct {
+		Addresses []string `json:"addresses,omitempty"`
+	} `json:"endpoints,omitempty"`
+}
+
 // TestServicesOfTheServer finds services among the objects of a server.
 func TestServicesOfTheServer(t *testing.T) {
 	w := newWorld(t, nil)
-	srv := w.start(kindwright.Serve(kinds.ControlPlane(), registry.Kind[Service]{Version: "v1", Plural: "services"}), kindwright.Authenticate(byHeader))
+	srv := w.start(kindwright.Serve(kinds.ControlPlane(), registry.Kind[Service]{Version: "v1", Plural: "services"},
+		registry.Kind[EndpointSlice]{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices"}), kindwright.Authenticate(byHeader))
 	services := registry.From[Service](srv.Engine())
 	far := &Service{ObjectMeta: meta.ObjectMeta{Namespace: "default", Name: "far"}}
 	far.Spec.Type, far.Spec.ExternalName = "ExternalName", "policy.example.com"
@@ -49,4 +63,40 @@ func TestServicesOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	_, err = found.Resolve(t.Context(), "default", "near", 443)
 	require.ErrorContains(t, err, "is not listening on port 443")
+
+	// The sentences are those of kube-apiserver 1.36. It looks for endpoints of services of the cluster alone.
+	for _, c := range []struct {
+		name, kind string
+		port       int32
+		want       string
+	}{
+		{"a", "", 443, `cannot find endpointslices for service/a in "default"`},
+		{"b", "ClusterIP", 443, `cannot find endpointslices for service/b in "default"`},
+		{"c", "NodePort", 443, ""},
+		{"d", "LoadBalancer", 443, ""},
+		{"e", "NodePort", 444, `no service port 444 found for service "e"`},
+		{"f", "ClusterIP", 444, `service/f in "default" is not listening on port 444`},
+	} {
+		s := &Service{ObjectMeta: meta.Named("default", c.name)}
+		s.Spec.Type, s.Spec.ClusterIP = c.kind, "10.0.0.8"
+		s.Spec.Ports = make([]struct {
+			Port int32 `json:"port,omitempty"`
+		}, 1)
+		s.Spec.Ports[0].Port = 443
+		_, err := services.Create(t.Context(), s)
+		require.NoError(t, err)
+		at, err := found.Resolve(t.Context(), "default", c.name, c.port)
+		if c.want == "" {
+			require.NoError(t, err)
+			require.Equal(t, "10.0.0.8:443", at)
+			continue
+		}
+		require.EqualError(t, err, c.want)
+	}
+	slice := &EndpointSlice{ObjectMeta: meta.Named("default", "a-1")}
+	slice.Labels = map[string]string{"kubernetes.io/service-name": "a"}
+	_, err = registry.From[EndpointSlice](srv.Engine()).Create(t.Context(), slice)
+	require.NoError(t, err)
+	_, err = found.Resolve(t.Context(), "default", "a", 443)
+	require.EqualError(t, err, `endpointslices for service/a in "default" have no addresses with port name ""`)
 }

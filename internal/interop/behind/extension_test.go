@@ -1,6 +1,8 @@
 package behind
 
 import (
+	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/aggregate"
 )
 
 const fleet = "/apis/fleet.example.com/v1/namespaces/default/ships"
@@ -40,18 +44,18 @@ subjects: [{kind: ServiceAccount, name: fleet, namespace: default}]
 }
 
 // accountToken returns a token of the extension's account, which ends with a secret if there is one.
+// The client of kubectl keeps the authorities of the host for minutes, so it is not used for this.
 func (h *host) accountToken(secret string) string {
 	h.t.Helper()
-	args := []string{"create", "token", "fleet", "--duration=1h"}
+	bound := ""
 	if secret != "" {
-		args = append(args, "--bound-object-kind=Secret", "--bound-object-name="+secret)
+		bound = fmt.Sprintf(`,"boundObjectRef":{"apiVersion":"v1","kind":"Secret","name":%q}`, secret)
 	}
-	var token *buffer
-	require.Eventually(h.t, func() bool { // the authority of the host may be exchanged between two of its steps
-		token = &buffer{}
-		return h.kubectl().start("", token, args...) == 0
-	}, waitLimit, often, "%s", token)
-	return strings.TrimSpace(token.String())
+	var request struct{ Status struct{ Token string } }
+	require.NoError(h.t, json.Unmarshal([]byte(h.must("POST", "/api/v1/namespaces/default/serviceaccounts/fleet/token",
+		`{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"expirationSeconds":3600`+bound+`}}`)), &request))
+	require.NotEmpty(h.t, request.Status.Token)
+	return request.Status.Token
 }
 
 func run(t testing.TB, program string, args ...string) string {
@@ -75,13 +79,12 @@ func (h *host) extension() (*process, string) {
 // available waits until an APIService is.
 func (h *host) available(name string) {
 	h.t.Helper()
-	var said string
 	require.Eventually(h.t, func() bool {
 		code, body := h.do("root-token", "GET", "/apis/apiregistration.k8s.io/v1/apiservices/"+name, "")
-		said = body
-		return code == 200 && regexp.MustCompile(`"type":\s*"Available",\s*"status":\s*"True"`).MatchString(body) && strings.Contains(body, "Passed")
+		var s aggregate.APIService
+		return code == 200 && json.Unmarshal([]byte(body), &s) == nil && len(s.Status.Conditions) == 1 &&
+			s.Status.Conditions[0].Status == "True" && s.Status.Conditions[0].Reason == "Passed"
 	}, waitLimit, often, "APIService %s", name)
-	require.Contains(h.t, said, "Passed")
 }
 
 // kubectl gets, watches, applies, explains, scales and reads the stream of objects of an extension server.
