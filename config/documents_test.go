@@ -139,7 +139,7 @@ func compare(t *testing.T, want judged, got []string) {
 // Each kind of document has the versions of its own group. READ-11: the group of Kubernetes and that of the
 // specification are the same, on servers of any domain. The documents of plugins are those of
 // examples/kube/kube-apiserver; what plugins of credentials print is tested in internal/connection.
-func TestCFG_01_02_EachKindHasItsVersions(t *testing.T) {
+func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 	for _, kind := range []struct {
 		name, body       string
 		groups, versions []string

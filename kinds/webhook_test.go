@@ -151,8 +151,8 @@ func TestWHK_01_12_13_AValidatingWebhookDenies(t *testing.T) {
 	})
 }
 
-// TestADM_03_to_15_WhatAWebhookIsTold looks at the reviews of a create, an update, a dry run and a deletion.
-func TestADM_03_to_15_WhatAWebhookIsTold(t *testing.T) {
+// TestADM_03_04_05_07_09_10_11_12_13_14_15_WhatAWebhookIsTold looks at the reviews of a create, an update, a dry run and a deletion.
+func TestADM_03_04_05_07_09_10_11_12_13_14_15_WhatAWebhookIsTold(t *testing.T) {
 	h := serveWebhooks(t, memory.New())
 	hook := newHook(t, admits(nil))
 	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("all.example.com", "")))

@@ -244,7 +244,7 @@ func TestADM_18_23_WHK_13_WhatADenialSays(t *testing.T) {
 	})
 }
 
-func TestADM_22_WarningsReachTheClient(t *testing.T) {
+func TestADM_22_LIM_09_WarningsReachTheClient(t *testing.T) {
 	onWebhooks(t, func(t *testing.T, h *host) {
 		warnings := []string{"mind \"the\" gap", strings.Repeat("x", 256), "ends\nhere"}
 		hook := newHook(t, func(r map[string]any) any { return admits(map[string]any{"warnings": warnings})(r) })
