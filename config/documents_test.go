@@ -146,21 +146,28 @@ func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 		read             func([]byte) error
 	}{
 		{
-			"AuthenticationConfiguration", "jwt: []", []string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
-			[]string{"v1alpha1", "v1beta1", "v1"}, func(text []byte) error { _, err := jwt.Parse(text); return err },
+			"AuthenticationConfiguration", "jwt: []",
+			[]string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			func(text []byte) error { _, err := jwt.Parse(text); return err },
 		},
 		{
-			"AuthorizationConfiguration", "authorizers: []", []string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
-			[]string{"v1alpha1", "v1beta1", "v1"}, func(text []byte) error { _, err := config.ParseAuthorization(text); return err },
+			"AuthorizationConfiguration", "authorizers: []",
+			[]string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			func(text []byte) error { _, err := config.ParseAuthorization(text); return err },
 		},
 		{
 			"EncryptionConfiguration", "resources: [{resources: [secrets], providers: [{identity: {}}]}]",
 			[]string{"apiserver.config.k8s.io", "apiserver.config.example.dev"},
-			[]string{"v1"}, func(text []byte) error { _, err := config.ParseEncryption(text); return err },
+			[]string{"v1"},
+			func(text []byte) error { _, err := config.ParseEncryption(text); return err },
 		},
 		{
-			"Policy", "rules: [{level: None}]", []string{"audit.k8s.io", "audit.example.dev"},
-			[]string{"v1"}, func(text []byte) error { _, err := audit.ParsePolicy(text); return err },
+			"Policy", "rules: [{level: None}]",
+			[]string{"audit.k8s.io", "audit.example.dev"},
+			[]string{"v1"},
+			func(text []byte) error { _, err := audit.ParsePolicy(text); return err },
 		},
 	} {
 		read := func(group, version, name string) error {

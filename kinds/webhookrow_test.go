@@ -369,9 +369,9 @@ func TestWHK_10_MatchConditions(t *testing.T) {
 			require.Equal(t, c.asked, len(hook.asked()) > before, "%v", c.expressions)
 			h.must(200, "DELETE", mutatingHooksPath+"/a", "")
 		}
-		many := make([]string, 64)
-		for i := range many {
-			many[i] = fmt.Sprintf("%d < 100", i)
+		var many []string
+		for i := range 64 {
+			many = append(many, fmt.Sprintf("%d < 100", i))
 		}
 		h.must(201, "POST", mutatingHooksPath+"?dryRun=All", configuration("a", conditions("Fail", many...)))
 		h.refused("POST", mutatingHooksPath, configuration("a", conditions("Fail", append(many, "true")...)), "webhooks[0].matchConditions")
