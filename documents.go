@@ -42,16 +42,16 @@ func (s *Server) content() discovery.Content {
 				Name:      v.Version,
 				Identity:  v,
 				Resources: func() []discovery.Resource { return resourcesOf(v) },
-				Schema:    func() ([]byte, error) { return openapiOf(v, s.cbor).JSON() },
+				Schema:    func() ([]byte, error) { return s.openapiOf(v).JSON() },
 			})
 		}
 		out.Groups = append(out.Groups, group)
 	}
 	out.Swagger = func(protobuf bool) ([]byte, error) {
-		swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion}
+		swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion, BasePath: s.cfg.http.PathPrefix}
 		for _, g := range set.Groups() {
 			for _, v := range g.Versions {
-				swagger.Documents = append(swagger.Documents, openapiOf(v, s.cbor))
+				swagger.Documents = append(swagger.Documents, s.openapiOf(v))
 			}
 		}
 		if s.cfg.behind != nil {
@@ -98,8 +98,8 @@ func resourceOf(served *engine.Served) discovery.Resource {
 }
 
 // openapiOf describes one group version.
-func openapiOf(v *engine.Version, cbor bool) openapi.Document {
-	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: cbor}
+func (s *Server) openapiOf(v *engine.Version) openapi.Document {
+	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: s.cbor, BasePath: s.cfg.http.PathPrefix}
 	for _, served := range v.Kinds {
 		r := served.Kind
 		kind := openapi.KindDoc{

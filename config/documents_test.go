@@ -139,28 +139,35 @@ func compare(t *testing.T, want judged, got []string) {
 // Each kind of document has the versions of its own group. READ-11: the group of Kubernetes and that of the
 // specification are the same, on servers of any domain. The documents of plugins are those of
 // examples/kube/kube-apiserver; what plugins of credentials print is tested in internal/connection.
-func TestCFG_01_02_EachKindHasItsVersions(t *testing.T) {
+func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 	for _, kind := range []struct {
 		name, body       string
 		groups, versions []string
 		read             func([]byte) error
 	}{
 		{
-			"AuthenticationConfiguration", "jwt: []", []string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
-			[]string{"v1alpha1", "v1beta1", "v1"}, func(text []byte) error { _, err := jwt.Parse(text); return err },
+			"AuthenticationConfiguration", "jwt: []",
+			[]string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			func(text []byte) error { _, err := jwt.Parse(text); return err },
 		},
 		{
-			"AuthorizationConfiguration", "authorizers: []", []string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
-			[]string{"v1alpha1", "v1beta1", "v1"}, func(text []byte) error { _, err := config.ParseAuthorization(text); return err },
+			"AuthorizationConfiguration", "authorizers: []",
+			[]string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			func(text []byte) error { _, err := config.ParseAuthorization(text); return err },
 		},
 		{
 			"EncryptionConfiguration", "resources: [{resources: [secrets], providers: [{identity: {}}]}]",
 			[]string{"apiserver.config.k8s.io", "apiserver.config.example.dev"},
-			[]string{"v1"}, func(text []byte) error { _, err := config.ParseEncryption(text); return err },
+			[]string{"v1"},
+			func(text []byte) error { _, err := config.ParseEncryption(text); return err },
 		},
 		{
-			"Policy", "rules: [{level: None}]", []string{"audit.k8s.io", "audit.example.dev"},
-			[]string{"v1"}, func(text []byte) error { _, err := audit.ParsePolicy(text); return err },
+			"Policy", "rules: [{level: None}]",
+			[]string{"audit.k8s.io", "audit.example.dev"},
+			[]string{"v1"},
+			func(text []byte) error { _, err := audit.ParsePolicy(text); return err },
 		},
 	} {
 		read := func(group, version, name string) error {

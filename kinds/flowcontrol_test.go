@@ -161,7 +161,7 @@ func (h *host) send(user string) *httptest.ResponseRecorder {
 
 // APF-03, APF-05, APF-07: two levels. One is full, and the other does not notice. Objects have their
 // effect when their write is answered.
-func TestAPF_03_TwoLevels(t *testing.T) {
+func TestAPF_03_05_07_TwoLevels(t *testing.T) {
 	door := newDoorman("slow")
 	h := sharing(t, memory.New(), 600, kindwright.Authorize(door))
 	h.level("narrow", `{"nominalConcurrencyShares":1,"borrowingLimitPercent":0,"limitResponse":{"type":"Reject"}}`)

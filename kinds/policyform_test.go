@@ -38,14 +38,17 @@ const (
 
 func serveShelves(t *testing.T, b storage.Backend) *host {
 	t.Helper()
-	shelves := registry.Kind[shelf]{
+	return serve(t, b, nil, kindwright.Serve(kinds.Policies(), shelves()))
+}
+
+func shelves() registry.Kind[shelf] {
+	return registry.Kind[shelf]{
 		Group: "example.dev", Version: "v1", Plural: "shelves", Names: registry.Names{Kind: "Shelf"},
 		Subresources: []registry.Endpoint{registry.ScaleSubresource{SpecReplicasPath: ".spec.replicas", StatusReplicasPath: ".status.replicas"}},
 		Also: []registry.Form{registry.As(registry.Kind[rack]{Group: "old.example.dev", Version: "v1", Plural: "racks", Names: registry.Names{Kind: "Rack"}},
 			func(r *rack) (*shelf, error) { s := &shelf{}; s.Spec.Replicas = r.Boards; return s, nil },
 			func(s *shelf) (*rack, error) { return &rack{Boards: s.Spec.Replicas}, nil }, nil)},
 	}
-	return serve(t, b, nil, kindwright.Serve(kinds.Policies(), shelves))
 }
 
 // about is a policy about a resource. kind is its kind in lower case, and more are fields of its spec.

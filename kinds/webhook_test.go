@@ -151,8 +151,8 @@ func TestWHK_01_12_13_AValidatingWebhookDenies(t *testing.T) {
 	})
 }
 
-// TestADM_03_to_15_WhatAWebhookIsTold looks at the reviews of a create, an update, a dry run and a deletion.
-func TestADM_03_to_15_WhatAWebhookIsTold(t *testing.T) {
+// TestADM_03_04_05_07_09_10_11_12_13_14_15_WhatAWebhookIsTold looks at the reviews of a create, an update, a dry run and a deletion.
+func TestADM_03_04_05_07_09_10_11_12_13_14_15_WhatAWebhookIsTold(t *testing.T) {
 	h := serveWebhooks(t, memory.New())
 	hook := newHook(t, admits(nil))
 	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("all.example.com", "")))
@@ -324,18 +324,39 @@ func TestWHK_07_DryRunsNeedQuietWebhooks(t *testing.T) {
 	require.Equal(t, true, hook.asked()[0]["dryRun"])
 }
 
-// TestWHK_07_DryRunsDoNotReachWebhooksWithEffects has a configuration that an older server stored.
-func TestWHK_07_DryRunsDoNotReachWebhooksWithEffects(t *testing.T) {
-	h := serve(t, memory.New(), nil, kindwright.Admit(webhook.Plugin(webhook.Options{})), kindwright.Serve(kinds.ConfigMaps(), registry.Kind[webhook.ValidatingWebhookConfiguration]{
-		Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Scope: registry.ClusterScoped,
-	}))
-	hook := newHook(t, admits(nil))
-	h.must(201, "POST", validatingHooksPath, configuration("a", strings.Replace(hook.webhook("a.example.com", `,"failurePolicy":"Ignore"`), `"None"`, `"Some"`, 1)))
-	refused := h.must(400, "POST", configMapsPath+"?dryRun=All", configMap("one", `"a":"1"`))
-	require.Equal(t, `admission webhook "a.example.com" does not support dry run`, refused["message"])
-	require.Empty(t, hook.asked())
-	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
-	require.Len(t, hook.asked(), 1)
+// TestWHK_07_DRY_09_DryRunsDoNotReachWebhooksWithEffects has configurations that an older server stored. No
+// dry run asks such a webhook, whatever its failure policy: 400, before anything happens.
+func TestWHK_07_DRY_09_DryRunsDoNotReachWebhooksWithEffects(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serve(t, b, nil, kindwright.Admit(webhook.Mutations(webhook.Options{}), webhook.Plugin(webhook.Options{})), kindwright.Serve(kinds.ConfigMaps(),
+			registry.Kind[webhook.ValidatingWebhookConfiguration]{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "validatingwebhookconfigurations", Scope: registry.ClusterScoped},
+			registry.Kind[webhook.MutatingWebhookConfiguration]{Group: "admissionregistration.k8s.io", Version: "v1", Plural: "mutatingwebhookconfigurations", Scope: registry.ClusterScoped}))
+		const one = configMapsPath + "/one"
+		for _, path := range []string{mutatingHooksPath, validatingHooksPath} {
+			for _, effects := range []string{"Some", "Unknown"} {
+				h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+				hook := newHook(t, admits(nil))
+				h.must(201, "POST", path, configuration("a", strings.Replace(hook.webhook("a.example.com", `,"failurePolicy":"Ignore"`), `"None"`, `"`+effects+`"`, 1)))
+				for _, write := range [][]string{
+					{"POST", configMapsPath + "?dryRun=All", configMap("two", `"a":"1"`)},
+					{"PUT", one + "?dryRun=All", configMap("one", `"a":"2"`)},
+					{"PATCH", one + "?dryRun=All", `{"data":{"a":"2"}}`, "Content-Type", "application/merge-patch+json"},
+					{"PATCH", one + "?dryRun=All&fieldManager=m", `{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"1"}}`, "Content-Type", "application/apply-patch+yaml"},
+					{"DELETE", one + "?dryRun=All", ""},
+					{"DELETE", one, `{"dryRun":["All"]}`},
+					{"DELETE", configMapsPath + "?dryRun=All", ""},
+				} {
+					refused := h.must(400, write[0], write[1], write[2], write[3:]...)
+					require.Equal(t, `admission webhook "a.example.com" does not support dry run`, refused["message"])
+				}
+				require.Empty(t, hook.asked())
+				h.must(201, "POST", configMapsPath, configMap("two", `"a":"1"`))
+				require.Len(t, hook.asked(), 1)
+				h.must(200, "DELETE", path+"/a", "")
+				h.must(200, "DELETE", configMapsPath, "")
+			}
+		}
+	})
 }
 
 // TestWHK_06_10_SelectorsAndConditions narrows what a webhook is told of.

@@ -22,6 +22,7 @@ type Document struct {
 	Group, Version string
 	Title          string // of the whole API; defaults to "kindwright"
 	CBOR           bool   // documents can also be CBOR
+	BasePath       string // what all paths are below, such as "/shop"; empty at the root
 	Kinds          []KindDoc
 }
 
@@ -95,8 +96,11 @@ func (d Document) JSON() ([]byte, error) {
 	out = json.AppendString(out, cmp.Or(d.Title, "kindwright"))
 	out = json.AppendString(append(out, `,"version":`...), d.groupVersion().String())
 	out = append(out, `},"openapi":"3.0.0","paths":{`...)
-	out = withoutComma(p.appendPaths(out))
-	out = append(out, "}}"...)
+	out = append(withoutComma(p.appendPaths(out)), '}')
+	if d.BasePath != "" {
+		out = append(json.AppendString(append(out, `,"servers":[{"url":`...), d.BasePath), "}]"...)
+	}
+	out = append(out, '}')
 	return bytes.Clone(out), p.failed // documents are kept: no space at the end of them
 }
 

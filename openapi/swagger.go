@@ -19,6 +19,7 @@ import (
 type Swagger struct {
 	Title     string     // defaults to "kindwright"
 	Version   string     // of the server; defaults to "unversioned"
+	BasePath  string     // what all paths are below, such as "/shop"; empty at the root
 	Documents []Document // of one group version each
 
 	// Others are parts of the documents of other servers that this one answers for. A definition
@@ -37,7 +38,11 @@ func (s Swagger) JSON() ([]byte, error) {
 		return nil, err
 	}
 	title, version := s.info()
-	out := append(d.buffer(), `{"definitions":{`...)
+	out := append(d.buffer(), '{')
+	if s.BasePath != "" {
+		out = append(json.AppendString(append(out, `"basePath":`...), s.BasePath), ',')
+	}
+	out = append(out, `"definitions":{`...)
 	if out, err = appendTrees(d.appendDefinitions(out), others.definitions); err != nil {
 		return nil, err
 	}
@@ -72,6 +77,7 @@ func (s Swagger) Protobuf() ([]byte, error) {
 		m.text(1, title)
 		m.text(2, version)
 	})
+	m.text(4, s.BasePath)
 	m.begin(8, d.pathsSize)
 	if m, err = d.appendAllPaths(m); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +75,51 @@ func TestS1_RequestsInFlight(t *testing.T) {
 		end2()
 		s.do("POST", widgetPath, widgetJSON("c", "", "red", 1), "X-User", "alice", "X-Groups", "").is(201)
 	}, everybody, kindwright.Limits{Writes: 2, WritesPerUser: 1})
+}
+
+// As many requests as kube-apiserver serves at once are served at once; what is above that is told to come
+// again. Reads and writes have limits of their own.
+func TestAPF_01_TheDefaultLimits(t *testing.T) {
+	var release chan struct{}
+	blocking := kindwright.Authorize(authz.Func(func(ctx context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if strings.HasPrefix(a.User.Name, "slow") {
+			select {
+			case <-release:
+			case <-ctx.Done():
+			}
+		}
+		return authz.Allow, "", nil
+	}))
+	onEach(t, func(_ *testing.T, s *server) {
+		release = make(chan struct{})
+		var all sync.WaitGroup
+		begin := func(n int, method, path, body string) {
+			for i := range n {
+				user := fmt.Sprintf("slow%d", i%4) // one user may have half of a limit
+				all.Go(func() { s.do(method, path, body, "X-User", user, "X-Groups", "") })
+			}
+			synctest.Wait()
+		}
+		const text = "too many requests are in flight"
+		write := func(user string) *answer {
+			return s.do("POST", widgetPath+"?dryRun=All", widgetJSON("a", "", "red", 1), "X-User", user, "X-Groups", "")
+		}
+		read := func(user string) *answer { return s.get(widgetPath, "X-User", user, "X-Groups", "") }
+		begin(199, "POST", widgetPath+"?dryRun=All", widgetJSON("a", "", "red", 1))
+		write("ann").is(201)
+		begin(1, "POST", widgetPath+"?dryRun=All", widgetJSON("a", "", "red", 1))
+		write("ann").refusedBusy(text)
+		read("ann").is(200)
+		begin(399, "GET", widgetPath, "")
+		read("ann").is(200)
+		begin(1, "GET", widgetPath, "")
+		read("ann").refusedBusy(text)
+		write("ann").refusedBusy(text)
+		close(release)
+		all.Wait()
+		read("ann").is(200)
+		write("ann").is(201)
+	}, blocking)
 }
 
 func TestS6_W6_WatchesPerUser(t *testing.T) {

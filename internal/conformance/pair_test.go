@@ -20,8 +20,9 @@ const pairs = "KINDWRIGHT_PAIRS"
 
 // alone lists the tests that say something about a single process.
 var alone = map[string]string{
-	"TestS1_": "limits are those of a process",
-	"TestS6_": "limits are those of a process",
+	"TestS1_":     "limits are those of a process",
+	"TestS6_":     "limits are those of a process",
+	"TestAPF_01_": "limits are those of a process",
 	"TestLIST_02_MatchUnsetLimitUnsetVersion0IsAny": "version 0 may be one that another server is past",
 	"TestLIST_05_MatchUnsetLimitVersion0IsAny":      "version 0 may be one that another server is past",
 	"TestLIST_17_NotOlderThanVersion0IsAny":         "version 0 may be one that another server is past",

@@ -126,7 +126,7 @@ func (s *server) header(t *testing.T, token, path string, code int) http.Header 
 	return answer.Header
 }
 
-func TestHEALTH_ChecksHaveTheNamesOfKubernetes(t *testing.T) {
+func TestHEALTH_17_ChecksHaveTheNamesOfKubernetes(t *testing.T) {
 	s := run(t, "--data-dir="+t.TempDir())
 	for _, endpoint := range []string{"/healthz", "/livez", "/readyz"} {
 		text := s.text(t, "master", endpoint+"?verbose=1", 200)
