@@ -64,7 +64,7 @@ var policyKind = config.Kind{Name: "Policy", Group: "audit.k8s.io", AnyDomain: "
 // come twice and wrong values, and names the path of each: `rules[2].level: Required value`.
 func ParsePolicy(document []byte) (Policy, error) {
 	var doc struct {
-		Metadata map[string]any `json:"metadata"`
+		Metadata meta.ObjectMeta `json:"metadata"` // which nothing reads
 
 		Rules             []Rule  `json:"rules"`
 		OmitStages        []Stage `json:"omitStages"`

@@ -79,6 +79,8 @@ func TestAUD_31_AWrongPolicySaysWhereItIsWrong(t *testing.T) {
 		policyHead + "rules: [{level: None, resources: [{resourceNames: [x]}]}]":      `rules[0].resources[0].resourceNames: Invalid value: ["x"]: using resourceNames requires at least one resource`,
 		policyHead + "rules: [{level: None, resources: [pods]}]":                      `rules[0].resources[0]: Invalid value: "pods": must be an object`,
 		policyHead + "metadata: 3\nrules: [{level: None}]":                            `metadata: Invalid value: 3: must be an object`,
+		policyHead + "metadata: {name: 3}\nrules: [{level: None}]":                    `metadata.name: Invalid value: 3: must be a string`,
+		policyHead + "metadata: {nam: a}\nrules: [{level: None}]":                     `metadata.nam: Forbidden: unknown field`,
 	} {
 		_, err := audit.ParsePolicy([]byte(document))
 		require.ErrorContains(t, err, want, document)
