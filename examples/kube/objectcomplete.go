@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -155,7 +156,7 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 	mark(batchv1.ControllerUidLabel, string(j.UID))
 	copied := len(j.Labels) == 0 || maps.Equal(j.Labels, j.Spec.Template.Labels)
 	j.Spec.Template.Labels = labels
-	if copied {
+	if copied && !isGenerated(&j.ObjectMeta) {
 		j.Labels = maps.Clone(labels)
 	}
 	if j.Spec.Selector == nil {
@@ -169,6 +170,12 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 		j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = string(j.UID)
 	}
 	return nil
+}
+
+// isGenerated reports whether the name of a new object was made from its generateName. kube-apiserver then fills in a copy
+// of the template's labels, and else the labels themselves, which it adds to later.
+func isGenerated(m *metav1.ObjectMeta) bool {
+	return m.GenerateName != "" && strings.HasPrefix(m.Name, m.GenerateName)
 }
 
 // askFor records the user who requests a certificate, overriding the request.

@@ -134,7 +134,8 @@ func updateWarnings(object, old any, subresource string) advice {
 	return w
 }
 
-// respecified reports whether what an object should be is another than before. Of a daemon set that is its template.
+// respecified reports whether what an object should be is another than before. Of a daemon set that is its template, and
+// of a deployment its annotations as well.
 func respecified(object, old any) bool {
 	spec := func(o any) any {
 		switch o := o.(type) {
@@ -142,6 +143,8 @@ func respecified(object, old any) bool {
 			return &o.Spec.Template
 		case *corev1.PodTemplate:
 			return nil // it has no generation
+		case *appsv1.Deployment:
+			return []any{o.Spec, o.Annotations}
 		}
 		return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 	}

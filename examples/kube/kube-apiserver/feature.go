@@ -92,6 +92,12 @@ const (
 	gateEnums             = "OpenAPIEnums"
 	gateMigrations        = "StorageVersionMigrator"
 
+	gateStopSignals     = "ContainerStopSignals"
+	gateWorkloads       = "GenericWorkload"
+	gateBundleFiles     = "ClusterTrustBundleProjection"
+	gatePodCertificates = "PodCertificateRequest"
+	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -100,6 +106,7 @@ func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable,
 	}
 }
 
