@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -114,6 +115,16 @@ func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
 	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }) {
 		n.Spec.Taints = append(n.Spec.Taints, taint)
+	}
+	return nil
+}
+
+// completeSlice records since when devices are tainted.
+func (c *cluster) completeSlice(_ context.Context, s, _ *resourcev1.ResourceSlice) error {
+	for i := range s.Spec.Devices {
+		for j := range s.Spec.Devices[i].Taints {
+			point(&s.Spec.Devices[i].Taints[j].TimeAdded, metav1.NewTime(c.now()).Rfc3339Copy())
+		}
 	}
 	return nil
 }
