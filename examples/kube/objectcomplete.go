@@ -106,8 +106,8 @@ func (c *cluster) completeIngress(ctx context.Context, i, old *networkingv1.Ingr
 
 // completeNode taints a new node: no pod runs there until its kubelet reports that it is ready.
 func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
-	if old == nil || old.Spec.ConfigSource == nil {
-		n.Spec.ConfigSource = nil // the feature is removed
+	if old == nil || old.Spec.ConfigSource == nil { //nolint:staticcheck // it is deprecated, and may be stored
+		n.Spec.ConfigSource = nil //nolint:staticcheck // the feature is removed
 	}
 	if old != nil || c.without("TaintNodesByCondition") {
 		return nil
