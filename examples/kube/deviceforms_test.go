@@ -53,4 +53,10 @@ func TestVER_DevicesInTheirVersions(t *testing.T) {
 	beta := list(at(s.must(t, 200, "GET", group+"v1beta1/resourceslices/s", ""), "spec", "devices"))[0]
 	require.Equal(t, at(stored, "taints"), at(beta, "basic", "taints"))
 	require.Nil(t, at(beta, "taints"))
+	for _, version := range []string{"v1", "v1beta2", "v1beta1"} {
+		for driver, found := range map[string]int{"x.y": 1, "other": 0} {
+			all := s.must(t, 200, "GET", group+version+"/resourceslices?fieldSelector=spec.driver%3D"+driver, "")
+			require.Len(t, list(all["items"]), found, "%s %s", version, driver)
+		}
+	}
 }
