@@ -34,6 +34,28 @@ func value(t *testing.T, a *cel.Admission, text string, v cel.AdmissionInput, re
 	return a.Run(v, cel.BindingCostLimit).Evaluate(t.Context(), x)
 }
 
+// The namespace of an object has no version and no kind, in an expression that looks for them either.
+func TestPOL_04_NamespacesHaveNoKind(t *testing.T) {
+	v := cel.AdmissionInput{Object: pod, Namespace: func(context.Context) (map[string]any, error) {
+		return map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "ns"}}, nil
+	}}
+	a := admission(t)
+	for text, want := range map[string]any{
+		"has(dyn(namespaceObject).apiVersion)":  false,
+		"has(dyn(namespaceObject).kind)":        false,
+		"dyn(namespaceObject).metadata.name":    "ns",
+		"dyn(object).metadata.?nope.orValue(1)": int64(1),
+	} {
+		got, err := value(t, a, text, v)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	none := cel.AdmissionInput{Object: pod}
+	got, err := value(t, a, "namespaceObject == null", none)
+	require.NoError(t, err)
+	require.Equal(t, true, got)
+}
+
 func TestPOL_04_Variables(t *testing.T) {
 	v := cel.AdmissionInput{
 		Object: pod,

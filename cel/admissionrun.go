@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/google/cel-go/common/types"
@@ -166,9 +167,18 @@ func (r *AdmissionRun) namespaceObject() ref.Val {
 				return types.WrapErr(err)
 			}
 		}
-		r.namespace = native(namespace)
+		r.namespace = native(untyped(namespace))
 	}
 	return r.namespace
+}
+
+// untyped returns a namespace without its version and kind, which it has in no other way: its type has no such fields, and
+// kube-apiserver takes it from a cache whose objects lack them.
+func untyped(namespace map[string]any) map[string]any {
+	out := maps.Clone(namespace)
+	delete(out, "apiVersion")
+	delete(out, "kind")
+	return out
 }
 
 // known returns the value of a tree, which is made once.

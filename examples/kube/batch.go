@@ -38,7 +38,10 @@ func batch(c *cluster) []registry.Definition {
 			fill: fillJob, reads: map[string]reading{"status.successful": numberAt("status", "succeeded")},
 		},
 		kind[batchv1.CronJob]{cluster: c, Kind: registry.Kind[batchv1.CronJob]{
-			Rules: registry.Rules[batchv1.CronJob]{Validate: checked(c.checkCronJob), Name: cronJobName},
+			Rules: registry.Rules[batchv1.CronJob]{
+				Validate: checked(c.checkCronJob), Name: cronJobName, ValidateUpdate: updated(checkZone),
+				ValidateCreate: func(_ context.Context, obj *batchv1.CronJob, f *status.Fields) { checkZone(obj, nil, f) },
+			},
 
 			Group: "batch", Version: "v1", Plural: "cronjobs",
 			Names: registry.Names{ShortNames: []string{"cj"}, Categories: []string{"all"}},

@@ -184,12 +184,27 @@ func percentOrCount(at status.Field, v *intstr.IntOrString) {
 		}
 		return
 	}
-	var n int
-	if _, err := fmt.Sscanf(v.StrVal, "%d%%", &n); err != nil || fmt.Sprintf("%d%%", n) != v.StrVal || n < 0 {
-		at.Invalid(v.StrVal, "must be a whole number, or a percentage such as 30%")
-	} else if n > 100 {
+	if n, ok := percentage(at, v.StrVal); ok && n > 100 {
 		at.Invalid(v.StrVal, "must not be greater than 100%")
 	}
+}
+
+// percentOrMore is percentOrCount for percentages that may be beyond a hundred.
+func percentOrMore(at status.Field, v *intstr.IntOrString) {
+	if v != nil && v.Type == intstr.String {
+		percentage(at, v.StrVal)
+		return
+	}
+	percentOrCount(at, v)
+}
+
+// percentage reads a percentage.
+func percentage(at status.Field, text string) (n int, ok bool) {
+	if _, err := fmt.Sscanf(text, "%d%%", &n); err != nil || fmt.Sprintf("%d%%", n) != text || n < 0 {
+		at.Invalid(text, "must be a whole number, or a percentage such as 30%")
+		return 0, false
+	}
+	return n, true
 }
 
 // isZero reports whether a quantity is zero.

@@ -2,10 +2,18 @@ package kube
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // so that zones do not depend on the machine
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -14,19 +22,128 @@ import (
 // mostIndexed is how many pods of an indexed job can run at once.
 const mostIndexed = 100_000
 
-// checkIndexed checks a job whose pods have an index, which is part of their host names.
-func checkIndexed(j *batchv1.Job, f *status.Fields) {
-	if j.Spec.CompletionMode == nil || *j.Spec.CompletionMode != batchv1.IndexedCompletion {
-		return
-	}
-	if n := j.Spec.Parallelism; n != nil && *n > mostIndexed {
-		f.At("spec", "parallelism").Invalid(*n, fmt.Sprintf("must be less than or equal to %d when completion mode is Indexed", mostIndexed))
-	}
-	if n := j.Spec.Completions; n != nil && *n > 0 && j.Name != "" {
+// What a job with very many indexes may have, so that the failed ones fit into its status.
+const (
+	manyCompletions = 100_000
+	mostAtOnce      = 10_000
+)
+
+func (c *cluster) checkJob(j *batchv1.Job, f *status.Fields) {
+	spec := f.At("spec")
+	checkGenerated(j, spec)
+	c.checkJobSpec(&j.Spec, spec)
+	if n := j.Spec.Completions; isIndexed(&j.Spec) && n != nil && *n > 0 && j.Name != "" {
 		if host := fmt.Sprintf("%s-%d", j.Name, *n-1); meta.CheckDNSLabel(host) != "" {
 			f.At("metadata", "name").Invalid(j.Name, "will not able to create pod with invalid DNS label: "+host)
 		}
 	}
+	if j.Spec.Selector == nil {
+		spec.Child("selector").Required("")
+	}
+	checkSelector(spec.Child("selector"), j.Spec.Selector)
+	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
+	if err == nil && !selector.Matches(labels.Set(j.Spec.Template.Labels)) {
+		spec.Child("template").Child("metadata").Child("labels").Invalid(j.Spec.Template.Labels, "`selector` does not match template `labels`")
+	}
+}
+
+// checkGenerated requires that a job whose selector is made for it has it, and the labels that it selects.
+func checkGenerated(j *batchv1.Job, spec status.Field) {
+	if j.Spec.ManualSelector != nil && *j.Spec.ManualSelector || j.Spec.Selector == nil {
+		return
+	}
+	own := labels.Set{
+		"controller-uid": string(j.UID), "job-name": j.Name, batchv1.ControllerUidLabel: string(j.UID), batchv1.JobNameLabel: j.Name,
+	}
+	at := spec.Child("template").Child("metadata").Child("labels")
+	for _, key := range sortedNames(own) {
+		if value, has := j.Spec.Template.Labels[key]; !has {
+			at.Key(key).Required("must be '" + own[key] + "'")
+		} else if value != own[key] {
+			at.Key(key).Invalid(value, "must be '"+own[key]+"'")
+		}
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector); err == nil && !selector.Matches(own) {
+		spec.Child("selector").Invalid(j.Spec.Selector, "`selector` not auto-generated")
+	}
+}
+
+// isIndexed reports whether the pods of a job have an index.
+func isIndexed(s *batchv1.JobSpec) bool {
+	return s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
+}
+
+// checkJobSpec reports errors in a job, including the jobs of cron jobs.
+func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
+	notNegative(spec.Child("parallelism"), s.Parallelism)
+	notNegative(spec.Child("completions"), s.Completions)
+	notNegative(spec.Child("activeDeadlineSeconds"), s.ActiveDeadlineSeconds)
+	notNegative(spec.Child("backoffLimit"), s.BackoffLimit)
+	notNegative(spec.Child("ttlSecondsAfterFinished"), s.TTLSecondsAfterFinished)
+	notNegative(spec.Child("backoffLimitPerIndex"), s.BackoffLimitPerIndex)
+	notNegative(spec.Child("maxFailedIndexes"), s.MaxFailedIndexes)
+	if s.MaxFailedIndexes != nil && s.BackoffLimitPerIndex == nil {
+		spec.Child("backoffLimitPerIndex").Required("when maxFailedIndexes is specified")
+	}
+	if m := s.ManagedBy; m != nil {
+		if domain, path, ok := strings.Cut(*m, "/"); !ok || path == "" || meta.CheckDNSSubdomain(domain) != "" {
+			spec.Child("managedBy").Invalid(*m, "must be a domain-prefixed path (such as \"acme.io/foo\")")
+		}
+		if len(*m) > mostManager {
+			spec.Child("managedBy").TooLong(mostManager)
+		}
+	}
+	if s.CompletionMode != nil {
+		oneOf(spec.Child("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
+	}
+	checkIndexes(s, spec)
+	checkFailurePolicy(s, spec)
+	checkSuccessPolicy(s, spec.Child("successPolicy"))
+	if p := s.PodReplacementPolicy; p != nil && s.PodFailurePolicy != nil {
+		oneOf(spec.Child("podReplacementPolicy"), *p, batchv1.Failed)
+	}
+	at := spec.Child("template")
+	c.checkTemplate(&s.Template, at)
+	if s.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		at.Child("spec").Child("restartPolicy").Required("valid values: \"OnFailure\", \"Never\"")
+	}
+}
+
+// mostManager is how long the name of what runs a job is.
+const mostManager = 63
+
+// checkIndexes checks what only jobs with indexes may have, and how many pods such a job has at once.
+func checkIndexes(s *batchv1.JobSpec, spec status.Field) {
+	if s.CompletionMode == nil || *s.CompletionMode == batchv1.NonIndexedCompletion {
+		for name, n := range map[string]*int32{"backoffLimitPerIndex": s.BackoffLimitPerIndex, "maxFailedIndexes": s.MaxFailedIndexes} {
+			if n != nil {
+				spec.Child(name).Invalid(*n, "requires indexed completion mode")
+			}
+		}
+	}
+	if !isIndexed(s) {
+		return
+	}
+	atMost := func(name string, n *int32, most int32) {
+		if n != nil && *n > most {
+			spec.Child(name).Invalid(*n, fmt.Sprintf("must be less than or equal to %d for so many indexes", most))
+		}
+	}
+	atMost("parallelism", s.Parallelism, mostIndexed)
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, mostIndexed)
+	if s.Completions == nil {
+		spec.Child("completions").Required("when completion mode is Indexed")
+		return
+	}
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, max(*s.Completions, 0))
+	if *s.Completions <= manyCompletions || s.BackoffLimitPerIndex == nil {
+		return
+	}
+	if s.MaxFailedIndexes == nil {
+		spec.Child("maxFailedIndexes").Required(fmt.Sprintf("must be specified when completions is above %d", manyCompletions))
+	}
+	atMost("parallelism", s.Parallelism, mostAtOnce)
+	atMost("maxFailedIndexes", s.MaxFailedIndexes, mostAtOnce)
 }
 
 // checkFailurePolicy checks what failures of pods do to a job.
@@ -43,11 +160,24 @@ func checkFailurePolicy(s *batchv1.JobSpec, spec status.Field) {
 		rules.TooMany(n, 20)
 	}
 	for i := range s.PodFailurePolicy.Rules {
-		checkFailureRule(&s.PodFailurePolicy.Rules[i], rules.Index(i))
+		checkFailureRule(s, &s.PodFailurePolicy.Rules[i], rules.Index(i))
 	}
 }
 
-func checkFailureRule(r *batchv1.PodFailurePolicyRule, at status.Field) {
+// mostPatterns is how many conditions a rule looks at.
+const mostPatterns = 20
+
+func checkFailureRule(s *batchv1.JobSpec, r *batchv1.PodFailurePolicyRule, at status.Field) {
+	if r.Action == batchv1.PodFailurePolicyActionFailIndex && s.BackoffLimitPerIndex == nil {
+		at.Child("action").Invalid(string(r.Action), "requires the backoffLimitPerIndex to be set")
+	}
+	if n := len(r.OnPodConditions); n > mostPatterns {
+		at.Child("onPodConditions").TooMany(n, mostPatterns)
+	}
+	if r.OnExitCodes != nil && r.OnExitCodes.ContainerName != nil && !hasContainer(&s.Template.Spec, *r.OnExitCodes.ContainerName) {
+		at.Child("onExitCodes").Child("containerName").Invalid(*r.OnExitCodes.ContainerName,
+			"must be one of the container or initContainer names in the pod template")
+	}
 	choice(at.Child("action"), r.Action, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
 		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 	switch {
@@ -89,6 +219,177 @@ func checkExitCodes(e *batchv1.PodFailurePolicyOnExitCodesRequirement, at status
 	}
 	if !slices.IsSorted(e.Values) {
 		values.Invalid(e.Values, "must be ordered")
+	}
+}
+
+// What a policy for success may hold.
+const (
+	mostSuccessRules = 20
+	mostIndexText    = 64 << 10
+)
+
+// checkSuccessPolicy checks when a job with indexes has succeeded before all of them have.
+func checkSuccessPolicy(s *batchv1.JobSpec, at status.Field) {
+	p := s.SuccessPolicy
+	switch {
+	case p == nil:
+		return
+	case !isIndexed(s):
+		at.Invalid(p, "requires indexed completion mode")
+		return
+	}
+	rules := at.Child("rules")
+	if len(p.Rules) == 0 {
+		rules.Required("at least one rule must be there")
+	}
+	if n := len(p.Rules); n > mostSuccessRules {
+		rules.TooMany(n, mostSuccessRules)
+	}
+	completions := int32(0)
+	if s.Completions != nil {
+		completions = *s.Completions
+	}
+	for i, r := range p.Rules {
+		one, named := rules.Index(i), int32(0)
+		if r.SucceededCount == nil && r.SucceededIndexes == nil {
+			one.Required("at least one of succeededCount or succeededIndexes must be specified")
+		}
+		if text := r.SucceededIndexes; text != nil {
+			if len(*text) > mostIndexText {
+				one.Child("succeededIndexes").TooLong(mostIndexText)
+			}
+			var ok bool
+			if named, ok = countIndexes(*text, completions); !ok {
+				one.Child("succeededIndexes").Invalid(*text, "must be rising numbers and ranges below the completions, such as 0,2-4")
+			}
+		}
+		if n := r.SucceededCount; n != nil {
+			at := one.Child("succeededCount")
+			notNegative(at, n)
+			if *n > completions || r.SucceededIndexes != nil && *n > named {
+				at.Invalid(*n, "must not be more than there are indexes")
+			}
+		}
+	}
+}
+
+// countIndexes returns how many indexes a text such as 0,2-4 names, and whether it names any in their order.
+func countIndexes(text string, completions int32) (count int32, ok bool) {
+	last := -1
+	if text == "" {
+		return 0, true
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		low, err := strconv.Atoi(from)
+		high := low
+		if err == nil && isRange {
+			high, err = strconv.Atoi(to)
+		}
+		if err != nil || low <= last || high >= int(completions) || isRange && low >= high {
+			return 0, false
+		}
+		last, count = high, count+int32(high-low+1) //nolint:gosec // below the completions, which are an int32
+	}
+	return count, true
+}
+
+func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
+	spec := f.At("spec")
+	kept := func(name string, now, before any) {
+		same(spec.Child(name), equality.Semantic.DeepEqual(now, before), now)
+	}
+	kept("selector", j.Spec.Selector, old.Spec.Selector)
+	kept("completionMode", j.Spec.CompletionMode, old.Spec.CompletionMode)
+	kept("podFailurePolicy", j.Spec.PodFailurePolicy, old.Spec.PodFailurePolicy)
+	kept("backoffLimitPerIndex", j.Spec.BackoffLimitPerIndex, old.Spec.BackoffLimitPerIndex)
+	kept("managedBy", j.Spec.ManagedBy, old.Spec.ManagedBy)
+	kept("successPolicy", j.Spec.SuccessPolicy, old.Spec.SuccessPolicy)
+	checkJobTemplateUpdate(j, old, spec)
+	switch n := j.Spec.Completions; {
+	case !isIndexed(&j.Spec):
+		kept("completions", n, old.Spec.Completions)
+	case n == nil || equality.Semantic.DeepEqual(n, old.Spec.Completions):
+	case j.Spec.Parallelism == nil || *n != *j.Spec.Parallelism:
+		spec.Child("completions").Invalid(*n, "can only be modified in tandem with spec.parallelism")
+	}
+}
+
+// checkJobTemplateUpdate reports changes of the pods of a job. While a job is suspended and has no pods, where they may run
+// and what they request may change.
+func checkJobTemplateUpdate(j, old *batchv1.Job, spec status.Field) {
+	suspended := old.Spec.Suspend != nil && *old.Spec.Suspend
+	stopped := slices.ContainsFunc(old.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
+	})
+	now, before := &j.Spec.Template, old.Spec.Template.DeepCopy()
+	if !suspended || old.Status.Active > 0 || old.Status.StartTime != nil && !stopped {
+		same(spec.Child("template"), equality.Semantic.DeepEqual(now, before), now)
+		return
+	}
+	before.Labels, before.Annotations = now.Labels, now.Annotations
+	s := &before.Spec
+	s.NodeSelector, s.Tolerations, s.SchedulingGates = now.Spec.NodeSelector, now.Spec.Tolerations, now.Spec.SchedulingGates
+	if now.Spec.Affinity != nil || s.Affinity != nil {
+		point(&s.Affinity, corev1.Affinity{})
+		if s.Affinity.NodeAffinity = nil; now.Spec.Affinity != nil {
+			s.Affinity.NodeAffinity = now.Spec.Affinity.NodeAffinity
+		}
+		if now.Spec.Affinity == nil && *s.Affinity == (corev1.Affinity{}) {
+			s.Affinity = nil
+		}
+	}
+	for _, lists := range [][2][]corev1.Container{{now.Spec.Containers, s.Containers}, {now.Spec.InitContainers, s.InitContainers}} {
+		for i := range lists[1] {
+			if len(lists[0]) == len(lists[1]) && lists[0][i].Name == lists[1][i].Name {
+				lists[1][i].Resources = lists[0][i].Resources
+			}
+		}
+	}
+	same(spec.Child("template.spec"), equality.Semantic.DeepEqual(&now.Spec, s), now.Spec)
+}
+
+func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {
+	spec := f.At("spec")
+	if why := scheduleProblem(j.Spec.Schedule); j.Spec.Schedule == "" {
+		spec.Child("schedule").Required("")
+	} else if why != "" {
+		spec.Child("schedule").Invalid(j.Spec.Schedule, why)
+	}
+	oneOf(spec.Child("concurrencyPolicy"), j.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent,
+		batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
+	notNegative(spec.Child("startingDeadlineSeconds"), j.Spec.StartingDeadlineSeconds)
+	notNegative(spec.Child("successfulJobsHistoryLimit"), j.Spec.SuccessfulJobsHistoryLimit)
+	notNegative(spec.Child("failedJobsHistoryLimit"), j.Spec.FailedJobsHistoryLimit)
+	job, at := &j.Spec.JobTemplate.Spec, spec.Child("jobTemplate").Child("spec")
+	c.checkJobSpec(job, at)
+	if job.Selector != nil {
+		at.Child("selector").Invalid(job.Selector, "`selector` will be auto-generated")
+	}
+	if job.ManualSelector != nil && *job.ManualSelector {
+		at.Child("manualSelector").NotSupported("true", "nil", "false")
+	}
+}
+
+// zoneNames are the parts of names of time zones.
+var zoneNames = regexp.MustCompile(`^[A-Za-z\.\-_0-9+]{1,}$`)
+
+// checkZone checks in which time zone a schedule is meant. One that is stored stays, though it may have ceased to be.
+func checkZone(j, old *batchv1.CronJob, f *status.Fields) {
+	zone, at := j.Spec.TimeZone, f.At("spec", "timeZone")
+	if zone == nil || old != nil && old.Spec.TimeZone != nil && *old.Spec.TimeZone == *zone {
+		return
+	}
+	for part := range strings.SplitSeq(*zone, "/") {
+		if part == "." || part == ".." || strings.HasPrefix(part, "-") || !zoneNames.MatchString(part) {
+			at.Invalid(*zone, "unknown time zone")
+			return
+		}
+	}
+	if strings.EqualFold(*zone, "Local") {
+		at.Invalid(*zone, "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones")
+	} else if _, err := time.LoadLocation(*zone); err != nil {
+		at.Invalid(*zone, "unknown time zone")
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	netutils "k8s.io/utils/net"
 
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/entries"
@@ -200,8 +201,8 @@ func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
 func checkQuota(q *corev1.ResourceQuota, f *status.Fields) {
 	for _, name := range sortedAmounts(q.Spec.Hard) {
 		at := f.At("spec", "hard").Key(string(name))
-		if why := meta.CheckQualifiedName(string(name)); why != "" {
-			at.Invalid(string(name), why)
+		if isResource(at, name) && !strings.Contains(string(name), "/") && (name == "storage" || name == "limits.storage") {
+			at.Invalid(string(name), "must be a standard resource for quota")
 		}
 		if amount := q.Spec.Hard[name]; amount.Sign() < 0 {
 			at.Invalid(amount.String(), "must be greater than or equal to 0")
@@ -342,8 +343,16 @@ func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 			f.At("endpoints").Index(i).Child("addresses").Required("must contain at least 1 address")
 		}
 		for j, a := range e.Addresses {
-			if at := f.At("endpoints").Index(i).Child("addresses").Index(j); s.AddressType != discoveryv1.AddressTypeFQDN {
-				c.isEndpoint(at, a)
+			at := f.At("endpoints").Index(i).Child("addresses")
+			if s.AddressType == discoveryv1.AddressTypeFQDN {
+				continue
+			}
+			c.isEndpoint(at.Index(j), a)
+			ip, ok := parseIP(a)
+			if six := s.AddressType == discoveryv1.AddressTypeIPv6; ok && six && ip.String() != a {
+				at.Index(j).Invalid(a, "must be in canonical form (\""+ip.String()+"\")")
+			} else if ok && six == ip.Is4() {
+				at.Invalid(a, "must be an address of the family that addressType names")
 			}
 		}
 	}
@@ -365,6 +374,32 @@ func (c *cluster) checkSlice(s *discoveryv1.EndpointSlice, f *status.Fields) {
 
 func checkSliceUpdate(s, old *discoveryv1.EndpointSlice, f *status.Fields) {
 	same(f.At("addressType"), s.AddressType == old.AddressType, string(s.AddressType))
+}
+
+// checkExcept checks what a range of addresses leaves out: parts of it.
+func (c *cluster) checkExcept(b *networkingv1.IPBlock, at status.Field) {
+	_, all, err := netutils.ParseCIDRSloppy(b.CIDR)
+	if err != nil {
+		return
+	}
+	size, _ := all.Mask.Size()
+	for i, text := range b.Except {
+		c.isCIDR(at.Index(i), text)
+		_, part, err := netutils.ParseCIDRSloppy(text)
+		if err != nil {
+			continue
+		}
+		if own, _ := part.Mask.Size(); !all.Contains(part.IP) || own <= size {
+			at.Index(i).Invalid(text, "must be a strict subset of `cidr`")
+		}
+	}
+}
+
+// checkNewIngress rejects a new ingress with two classes.
+func checkNewIngress(in *networkingv1.Ingress, f *status.Fields) {
+	if class, has := in.Annotations[ingressClassAnnotation]; has && in.Spec.IngressClassName != nil && class != *in.Spec.IngressClassName {
+		f.At("annotations").Child(ingressClassAnnotation).Invalid(class, "must be the class of the field, if both are there")
+	}
 }
 
 func checkIngress(in *networkingv1.Ingress, f *status.Fields) {
@@ -533,6 +568,7 @@ func (c *cluster) checkPeers(peers []networkingv1.NetworkPolicyPeer, ports []net
 				cidr.Required("")
 			} else {
 				c.isCIDR(cidr, p.IPBlock.CIDR)
+				c.checkExcept(p.IPBlock, one.Child("ipBlock").Child("except"))
 			}
 		}
 		checkSelector(one.Child("podSelector"), p.PodSelector)

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -48,6 +49,11 @@ func checkNewPod(p *corev1.Pod, f *status.Fields) {
 // checkTemplate reports errors in a pod template.
 func (c *cluster) checkTemplate(t *corev1.PodTemplateSpec, at status.Field) {
 	checkLabels(at.Child("labels"), t.Labels) // kube-apiserver names no metadata
+	for _, key := range slices.Sorted(maps.Keys(t.Annotations)) {
+		if why := meta.CheckAnnotationKey(key); why != "" {
+			at.Child("annotations").Invalid(key, why)
+		}
+	}
 	checkTemplateAnnotations(t, at.Child("annotations"))
 	c.checkPodSpec(&t.Spec, at.Child("spec"), false)
 	if len(t.Spec.EphemeralContainers) > 0 {

@@ -7,6 +7,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -27,6 +28,11 @@ func checkAutoscaler(a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields)
 	checkTarget(a.Spec.ScaleTargetRef, spec.Child("scaleTargetRef"))
 	for i := range a.Spec.Metrics {
 		checkMetric(&a.Spec.Metrics[i], spec.Child("metrics").Index(i))
+	}
+	if m := a.Spec.MinReplicas; m != nil && *m == 0 && !slices.ContainsFunc(a.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
+		return m.Type == autoscalingv2.ObjectMetricSourceType || m.Type == autoscalingv2.ExternalMetricSourceType
+	}) {
+		spec.Child("metrics").Forbidden("must have an Object or External metric, which goes on when there are no replicas")
 	}
 	if b := a.Spec.Behavior; b != nil {
 		checkScaling(b.ScaleUp, spec.Child("behavior").Child("scaleUp"))
@@ -91,6 +97,9 @@ func checkScaling(r *autoscalingv2.HPAScalingRules, at status.Field) {
 			at.Child("stabilizationWindowSeconds").Invalid(*s, "must be less than or equal to 3600")
 		}
 	}
+	if q := r.Tolerance; q != nil && q.Sign() < 0 {
+		at.Child("tolerance").Invalid(q.String(), "must be greater than or equal to 0")
+	}
 	if r.SelectPolicy != nil {
 		oneOf(at.Child("selectPolicy"), *r.SelectPolicy, autoscalingv2.DisabledPolicySelect, autoscalingv2.MaxChangePolicySelect,
 			autoscalingv2.MinChangePolicySelect)
@@ -144,12 +153,17 @@ func checkMetric(m *autoscalingv2.MetricSpec, at status.Field) {
 		{autoscalingv2.ContainerResourceMetricSourceType, "containerResource", m.ContainerResource != nil, func(at status.Field) {
 			if m.ContainerResource.Container == "" {
 				at.Child("container").Required("must specify a container")
+			} else if why := meta.CheckDNSLabel(m.ContainerResource.Container); why != "" {
+				at.Child("container").Invalid(m.ContainerResource.Container, why)
 			}
 			checkUse(string(m.ContainerResource.Name), &m.ContainerResource.Target, at)
 		}},
 		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(at status.Field) {
 			checkMetricName(m.External.Metric, at.Child("metric"))
 			checkAmounts(&m.External.Target, at.Child("target"), "must set either a target value for metric or a per-pod target")
+			if t := m.External.Target; t.Value != nil && t.AverageValue != nil {
+				at.Child("target").Child("value").Forbidden("may not set both a target value for metric and a per-pod target")
+			}
 		}},
 	} {
 		switch one := at.Child(source.name); {
@@ -169,7 +183,6 @@ func checkMetricName(m autoscalingv2.MetricIdentifier, at status.Field) {
 	} else {
 		isSegment(at.Child("name"), m.Name)
 	}
-	checkSelector(at.Child("selector"), m.Selector)
 }
 
 // checkTargetType requires a type of target, which needs not be that of the value, as in kube-apiserver.
@@ -194,11 +207,8 @@ func checkAmounts(t *autoscalingv2.MetricTarget, at status.Field, none string) {
 	}
 	positive("value", t.Value)
 	positive("averageValue", t.AverageValue)
-	switch {
-	case t.Value == nil && t.AverageValue == nil && none != "":
+	if t.Value == nil && t.AverageValue == nil && none != "" {
 		at.Child("averageValue").Required(none)
-	case t.Value != nil && t.AverageValue != nil:
-		at.Child("value").Forbidden("may not set both a target value for metric and a per-pod target")
 	}
 }
 

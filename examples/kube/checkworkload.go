@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kindwright/kindwright/status"
 )
@@ -71,7 +72,7 @@ func (c *cluster) checkDeployment(d *appsv1.Deployment, f *status.Fields) {
 			break
 		}
 		percentOrCount(strategy.Child("rollingUpdate").Child("maxUnavailable"), rolling.MaxUnavailable)
-		percentOrCount(strategy.Child("rollingUpdate").Child("maxSurge"), rolling.MaxSurge)
+		percentOrMore(strategy.Child("rollingUpdate").Child("maxSurge"), rolling.MaxSurge)
 		if isZero(rolling.MaxUnavailable) && isZero(rolling.MaxSurge) {
 			strategy.Child("rollingUpdate").Child("maxUnavailable").Invalid(rolling.MaxUnavailable, "may not be 0 when `maxSurge` is 0")
 		}
@@ -111,7 +112,6 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	if o := s.Spec.Ordinals; o != nil {
 		notNegative(spec.Child("ordinals").Child("start"), &o.Start)
 	}
-	notNegative(spec.Child("revisionHistoryLimit"), s.Spec.RevisionHistoryLimit)
 	switch s.Spec.PodManagementPolicy {
 	case appsv1.OrderedReadyPodManagement, appsv1.ParallelPodManagement:
 	default:
@@ -178,20 +178,41 @@ func (c *cluster) checkDaemonSet(d *appsv1.DaemonSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("minReadySeconds"), &d.Spec.MinReadySeconds)
 	notNegative(spec.Child("revisionHistoryLimit"), d.Spec.RevisionHistoryLimit)
-	update := spec.Child("updateStrategy")
-	switch d.Spec.UpdateStrategy.Type {
-	case appsv1.OnDeleteDaemonSetStrategyType, appsv1.RollingUpdateDaemonSetStrategyType:
-	default:
-		update.NotSupported(string(d.Spec.UpdateStrategy.Type), string(appsv1.RollingUpdateDaemonSetStrategyType),
-			string(appsv1.OnDeleteDaemonSetStrategyType))
-	}
-	if r := d.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		percentOrCount(update.Child("rollingUpdate").Child("maxUnavailable"), r.MaxUnavailable)
-		percentOrCount(update.Child("rollingUpdate").Child("maxSurge"), r.MaxSurge)
-	}
+	checkDaemonUpdate(&d.Spec.UpdateStrategy, spec.Child("updateStrategy"))
 	checkDaemonSelector(d, spec)
 	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
 	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+}
+
+// checkDaemonUpdate checks how the pods of a daemon set are replaced: the old one goes first, or the new one comes first.
+func checkDaemonUpdate(u *appsv1.DaemonSetUpdateStrategy, at status.Field) {
+	oneOf(at, u.Type, appsv1.RollingUpdateDaemonSetStrategyType, appsv1.OnDeleteDaemonSetStrategyType)
+	r := u.RollingUpdate
+	if r == nil || u.Type != appsv1.RollingUpdateDaemonSetStrategyType {
+		return
+	}
+	rolling := at.Child("rollingUpdate")
+	percentOrCount(rolling.Child("maxUnavailable"), r.MaxUnavailable)
+	percentOrCount(rolling.Child("maxSurge"), r.MaxSurge)
+	switch missing, more := someOf(r.MaxUnavailable), someOf(r.MaxSurge); {
+	case missing && more:
+		rolling.Child("maxSurge").Invalid(r.MaxSurge.String(), "may not be set when maxUnavailable is non-zero")
+	case !missing && !more:
+		rolling.Child("maxUnavailable").Required("cannot be 0 when maxSurge is 0")
+	}
+}
+
+// someOf reports whether a number or a percentage is one that is not zero.
+func someOf(v *intstr.IntOrString) bool {
+	if v == nil {
+		return false
+	}
+	if v.Type == intstr.Int {
+		return v.IntVal != 0
+	}
+	digits, is := strings.CutSuffix(v.StrVal, "%")
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return is && err == nil && n != 0
 }
 
 // checkDaemonSelector is matches as kube-apiserver has it for daemon sets, which a selector that nobody can read only makes
@@ -208,69 +229,6 @@ func checkDaemonSelector(d *appsv1.DaemonSet, spec status.Field) {
 
 func checkDaemonSetUpdate(d, old *appsv1.DaemonSet, f *status.Fields) {
 	same(f.At("spec", "selector"), reflect.DeepEqual(d.Spec.Selector, old.Spec.Selector), d.Spec.Selector)
-}
-
-func (c *cluster) checkJob(j *batchv1.Job, f *status.Fields) {
-	spec := f.At("spec")
-	c.checkJobSpec(&j.Spec, spec)
-	if j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion && j.Spec.Completions == nil {
-		spec.Child("completions").Required("when completion mode is Indexed")
-	}
-	checkIndexed(j, f)
-	if j.Spec.Selector == nil {
-		spec.Child("selector").Required("")
-	} else {
-		matches(spec, j.Spec.Selector, j.Spec.Template.Labels, false)
-	}
-}
-
-// checkJobSpec reports errors in a job, including the jobs of cron jobs.
-func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
-	notNegative(spec.Child("parallelism"), s.Parallelism)
-	notNegative(spec.Child("completions"), s.Completions)
-	notNegative(spec.Child("activeDeadlineSeconds"), s.ActiveDeadlineSeconds)
-	notNegative(spec.Child("backoffLimit"), s.BackoffLimit)
-	notNegative(spec.Child("ttlSecondsAfterFinished"), s.TTLSecondsAfterFinished)
-	if s.CompletionMode != nil {
-		oneOf(spec.Child("completionMode"), *s.CompletionMode, batchv1.NonIndexedCompletion, batchv1.IndexedCompletion)
-	}
-	notNegative(spec.Child("backoffLimitPerIndex"), s.BackoffLimitPerIndex)
-	notNegative(spec.Child("maxFailedIndexes"), s.MaxFailedIndexes)
-	checkFailurePolicy(s, spec)
-	at := spec.Child("template")
-	c.checkTemplate(&s.Template, at)
-	if s.Template.Spec.RestartPolicy == corev1.RestartPolicyAlways {
-		at.Child("spec").Child("restartPolicy").Required("valid values: \"OnFailure\", \"Never\"")
-	}
-}
-
-func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
-	spec := f.At("spec")
-	same(spec.Child("selector"), reflect.DeepEqual(j.Spec.Selector, old.Spec.Selector), j.Spec.Selector)
-	same(spec.Child("completionMode"), reflect.DeepEqual(j.Spec.CompletionMode, old.Spec.CompletionMode), j.Spec.CompletionMode)
-	same(spec.Child("podFailurePolicy"), reflect.DeepEqual(j.Spec.PodFailurePolicy, old.Spec.PodFailurePolicy), j.Spec.PodFailurePolicy)
-	if old.Spec.Suspend == nil || !*old.Spec.Suspend {
-		same(spec.Child("template"), reflect.DeepEqual(j.Spec.Template, old.Spec.Template), j.Spec.Template)
-	}
-	indexed := j.Spec.CompletionMode != nil && *j.Spec.CompletionMode == batchv1.IndexedCompletion
-	if !indexed {
-		same(spec.Child("completions"), reflect.DeepEqual(j.Spec.Completions, old.Spec.Completions), j.Spec.Completions)
-	}
-}
-
-func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {
-	spec := f.At("spec")
-	if why := scheduleProblem(j.Spec.Schedule); j.Spec.Schedule == "" {
-		spec.Child("schedule").Required("")
-	} else if why != "" {
-		spec.Child("schedule").Invalid(j.Spec.Schedule, why)
-	}
-	oneOf(spec.Child("concurrencyPolicy"), j.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent,
-		batchv1.ForbidConcurrent, batchv1.ReplaceConcurrent)
-	notNegative(spec.Child("startingDeadlineSeconds"), j.Spec.StartingDeadlineSeconds)
-	notNegative(spec.Child("successfulJobsHistoryLimit"), j.Spec.SuccessfulJobsHistoryLimit)
-	notNegative(spec.Child("failedJobsHistoryLimit"), j.Spec.FailedJobsHistoryLimit)
-	c.checkJobSpec(&j.Spec.JobTemplate.Spec, spec.Child("jobTemplate").Child("spec"))
 }
 
 // scheduleProblem returns what is wrong with a schedule. A schedule has five fields, or is a word

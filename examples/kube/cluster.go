@@ -12,6 +12,7 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	nodev1 "k8s.io/api/node/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/kindwright/kindwright/internal/table"
@@ -267,31 +268,38 @@ func limited(name, path, doc string) openapi.Column {
 // devices are the kinds of resource.k8s.io.
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
+	claimRequests, templateRequests := []string{"spec", "devices", "requests"}, []string{"spec", "spec", "devices", "requests"}
 	return []registry.Definition{
-		kind[resourcev1.DeviceClass]{
+		deviceClasses{inward: keepTree, outward: keepTree, kind: kind[resourcev1.DeviceClass]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.DeviceClass]{
 				Group: group, Version: "v1", Plural: "deviceclasses",
 				Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()},
 			},
-		},
-		kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
+		}},
+		deviceClaims{inward: requestsInward(claimRequests...), outward: requestsOutward(claimRequests...), fill1: func(c *resourcev1beta1.ResourceClaim) {
+			fillBetaRequests(c.Spec.Devices.Requests)
+		}, kind: kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
 			Rules: registry.Rules[resourcev1.ResourceClaim]{Validate: checked(checkDeviceClaim), ValidateUpdate: updated(checkDeviceClaimUpdate)},
 
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
 				"metadata.deletionTimestamp", "status.allocation", "status.reservedFor"))},
-		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }},
-		kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
+		}, fill: func(c *resourcev1.ResourceClaim) { fillDeviceRequests(c.Spec.Devices.Requests) }}},
+		deviceTemplates{inward: requestsInward(templateRequests...), outward: requestsOutward(templateRequests...), fill1: func(t *resourcev1beta1.ResourceClaimTemplate) {
+			fillBetaRequests(t.Spec.Spec.Devices.Requests)
+		}, kind: kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
 			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{Validate: checked(checkDeviceTemplate), ValidateUpdate: updated(checkDeviceTemplateUpdate)},
 
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(),
 			Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
-		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }},
-		kind[resourcev1.ResourceSlice]{
+		}, fill: func(t *resourcev1.ResourceClaimTemplate) { fillDeviceRequests(t.Spec.Spec.Devices.Requests) }}},
+		deviceSlices{inward: devicesInward(), outward: devicesOutward(), kind: kind[resourcev1.ResourceSlice]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
-				Rules: registry.Rules[resourcev1.ResourceSlice]{Validate: checked(checkDeviceSlice), ValidateUpdate: updated(checkDeviceSliceUpdate)},
+				Rules: registry.Rules[resourcev1.ResourceSlice]{
+					Complete: c.completeSlice, Validate: checked(checkDeviceSlice), ValidateUpdate: updated(checkDeviceSliceUpdate),
+				},
 
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,
 				Table: registry.Table{Columns: columns(
@@ -301,7 +309,7 @@ func devices(c *cluster) []registry.Definition {
 				)},
 			},
 			fields: []string{"spec.driver", "spec.nodeName"},
-		},
+		}},
 	}
 }
 

@@ -43,6 +43,8 @@ func fillVolumeObject(v *corev1.PersistentVolume) {
 
 func fillClaim(c *corev1.PersistentVolumeClaim) {
 	fillClaimSpec(&c.Spec)
+	roundUp(c.Spec.Resources.Requests)
+	roundUp(c.Spec.Resources.Limits)
 	set(&c.Status.Phase, corev1.ClaimPending)
 }
 

@@ -66,7 +66,8 @@ func fillStatefulSet(s *appsv1.StatefulSet) {
 	for i := range s.Spec.VolumeClaimTemplates {
 		c := &s.Spec.VolumeClaimTemplates[i]
 		c.Kind, c.APIVersion = "PersistentVolumeClaim", "v1"
-		fillClaim(c)
+		set(&c.Status.Phase, corev1.ClaimPending)
+		point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	}
 }
 
@@ -88,6 +89,8 @@ func fillDaemonSet(d *appsv1.DaemonSet) {
 	if update.Type == appsv1.RollingUpdateDaemonSetStrategyType {
 		point(&update.RollingUpdate, appsv1.RollingUpdateDaemonSet{})
 		point(&update.RollingUpdate.MaxUnavailable, intstr.FromInt32(1))
+	}
+	if update.RollingUpdate != nil {
 		point(&update.RollingUpdate.MaxSurge, intstr.FromInt32(0))
 	}
 }

@@ -91,9 +91,9 @@ type Options struct {
 	StorageMigrations bool
 
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
-	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection, PodCertificateRequest and
-	// TaintTolerationComparisonOperators, which are about fields of pods. Without it all are off. New objects lose
-	// the fields of features that are off.
+	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
+	// fields of pods, and MaxUnavailableStatefulSet. Without it all are off. New objects lose the fields of features
+	// that are off.
 	Features func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // networking are the kinds of networking.k8s.io.
@@ -16,7 +18,10 @@ func networking(c *cluster) []registry.Definition {
 	const group = "networking.k8s.io"
 	return []registry.Definition{
 		kind[networkingv1.Ingress]{cluster: c, Kind: registry.Kind[networkingv1.Ingress]{
-			Rules: registry.Rules[networkingv1.Ingress]{Complete: c.completeIngress, Validate: checked(checkIngress)},
+			Rules: registry.Rules[networkingv1.Ingress]{
+				Complete: c.completeIngress, Validate: checked(checkIngress),
+				ValidateCreate: func(_ context.Context, obj *networkingv1.Ingress, f *status.Fields) { checkNewIngress(obj, f) },
+			},
 
 			Group: group, Version: "v1", Plural: "ingresses", Names: registry.Names{ShortNames: []string{"ing"}},
 			Table: registry.Table{Columns: columns(

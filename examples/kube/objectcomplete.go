@@ -6,12 +6,14 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -104,12 +106,25 @@ func (c *cluster) completeIngress(ctx context.Context, i, old *networkingv1.Ingr
 
 // completeNode taints a new node: no pod runs there until its kubelet reports that it is ready.
 func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
+	if old == nil || old.Spec.ConfigSource == nil { //nolint:staticcheck // it is deprecated, and may be stored
+		n.Spec.ConfigSource = nil //nolint:staticcheck // the feature is removed
+	}
 	if old != nil || c.without("TaintNodesByCondition") {
 		return nil
 	}
 	taint := corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 	if !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == taint.Key && t.Effect == taint.Effect }) {
 		n.Spec.Taints = append(n.Spec.Taints, taint)
+	}
+	return nil
+}
+
+// completeSlice records since when devices are tainted.
+func (c *cluster) completeSlice(_ context.Context, s, _ *resourcev1.ResourceSlice) error {
+	for i := range s.Spec.Devices {
+		for j := range s.Spec.Devices[i].Taints {
+			point(&s.Spec.Devices[i].Taints[j].TimeAdded, metav1.NewTime(c.now()).Rfc3339Copy())
+		}
 	}
 	return nil
 }
@@ -155,7 +170,7 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 	mark(batchv1.ControllerUidLabel, string(j.UID))
 	copied := len(j.Labels) == 0 || maps.Equal(j.Labels, j.Spec.Template.Labels)
 	j.Spec.Template.Labels = labels
-	if copied {
+	if copied && !isGenerated(&j.ObjectMeta) {
 		j.Labels = maps.Clone(labels)
 	}
 	if j.Spec.Selector == nil {
@@ -169,6 +184,12 @@ func (c *cluster) completeJob(_ context.Context, j, old *batchv1.Job) error {
 		j.Spec.Selector.MatchLabels[batchv1.ControllerUidLabel] = string(j.UID)
 	}
 	return nil
+}
+
+// isGenerated reports whether the name of a new object was made from its generateName. kube-apiserver then fills in a copy
+// of the template's labels, and else the labels themselves, which it adds to later.
+func isGenerated(m *metav1.ObjectMeta) bool {
+	return m.GenerateName != "" && strings.HasPrefix(m.Name, m.GenerateName)
 }
 
 // askFor records the user who requests a certificate, overriding the request.

@@ -21,6 +21,7 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 		p.Spec.TerminationGracePeriodSeconds = &one
 	}
 	if old != nil {
+		set(&p.Status.QOSClass, old.Status.QOSClass) // which a status need not repeat
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
 			c.scheduled(p)
 		}

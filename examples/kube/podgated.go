@@ -15,7 +15,7 @@ const (
 	gateWorkloads       = "GenericWorkload"
 	gateBundleFiles     = "ClusterTrustBundleProjection"
 	gatePodCertificates = "PodCertificateRequest"
-	gateComparisons     = "TaintTolerationComparisonOperators"
+	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 )
 
 // has reports whether a feature is on that is off by default.
@@ -77,10 +77,23 @@ func ungated[T any](c *cluster, complete func(context.Context, *T, *T) error) fu
 			before, _ := podsOf(old)
 			c.dropGated(now.spec, before.spec)
 		}
+		c.dropMaxUnavailable(any(obj), any(old))
 		if complete == nil {
 			return nil
 		}
 		return complete(ctx, obj, old)
+	}
+}
+
+// dropMaxUnavailable drops how many pods of a stateful set may be unavailable, unless a stored one says so already.
+func (c *cluster) dropMaxUnavailable(obj, old any) {
+	now, is := obj.(*appsv1.StatefulSet)
+	if !is || c.has(gateMaxUnavailable) || now.Spec.UpdateStrategy.RollingUpdate == nil {
+		return
+	}
+	before, _ := old.(*appsv1.StatefulSet)
+	if before == nil || before.Spec.UpdateStrategy.RollingUpdate == nil || before.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable == nil {
+		now.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = nil
 	}
 }
 

@@ -21,9 +21,15 @@ type podCase struct {
 
 // collectionsOfPods are where objects with pods are.
 var collectionsOfPods = map[string]string{
-	"Pod":        "/api/v1/namespaces/default/pods",
-	"Deployment": "/apis/apps/v1/namespaces/default/deployments",
-	"Job":        "/apis/batch/v1/namespaces/default/jobs",
+	"Pod":                     "/api/v1/namespaces/default/pods",
+	"ReplicationController":   "/api/v1/namespaces/default/replicationcontrollers",
+	"Deployment":              "/apis/apps/v1/namespaces/default/deployments",
+	"ReplicaSet":              "/apis/apps/v1/namespaces/default/replicasets",
+	"StatefulSet":             "/apis/apps/v1/namespaces/default/statefulsets",
+	"DaemonSet":               "/apis/apps/v1/namespaces/default/daemonsets",
+	"Job":                     "/apis/batch/v1/namespaces/default/jobs",
+	"CronJob":                 "/apis/batch/v1/namespaces/default/cronjobs",
+	"HorizontalPodAutoscaler": "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
 }
 
 // ask sends the object of a case as a dry run.
@@ -83,11 +89,15 @@ func beyond(v, plain any) any {
 // plainOf returns what a server stores for objects with nothing but a container.
 func plainOf(t *testing.T, s *target) map[string]map[string]any {
 	const pod = `{"containers":[{"name":"a","image":"i:1"}]}`
+	const template = `{"metadata":{"labels":{"a":"b"}},"spec":` + pod + `}`
+	const selected = `{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}`
+	job := `{"template":` + strings.Replace(template, `"spec":{`, `"spec":{"restartPolicy":"Never",`, 1) + `}`
 	out := map[string]map[string]any{}
 	for kind, spec := range map[string]string{
-		"Pod":        pod,
-		"Deployment": `{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":` + pod + `}}`,
-		"Job":        `{"template":{"metadata":{"labels":{"a":"b"}},"spec":` + strings.Replace(pod, "{", `{"restartPolicy":"Never",`, 1) + `}}`,
+		"Pod": pod, "Deployment": selected, "ReplicaSet": selected, "StatefulSet": selected, "DaemonSet": selected, "Job": job,
+		"ReplicationController":   `{"selector":{"a":"b"},"template":` + template + `}`,
+		"CronJob":                 `{"schedule":"* * * * *","jobTemplate":{"spec":` + job + `}}`,
+		"HorizontalPodAutoscaler": `{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":5}`,
 	} {
 		out[kind] = still(s.must(t, 201, "POST", collectionsOfPods[kind]+"?dryRun=All", `{"metadata":{"name":"p"},"spec":`+spec+`}`))
 	}
@@ -95,8 +105,13 @@ func plainOf(t *testing.T, s *target) map[string]map[string]any {
 }
 
 // Pods, alone and in templates, have the checks, defaults and warnings of kube-apiserver.
-func TestCREATE_PodsAreJudgedAsByKubernetes(t *testing.T) {
-	const file = "testdata/pods.json"
+func TestCREATE_PodsAreJudgedAsByKubernetes(t *testing.T) { judge(t, "testdata/pods.json") }
+
+// So do the objects that make pods, and those that scale them.
+func TestCREATE_WorkloadsAreJudgedAsByKubernetes(t *testing.T) { judge(t, "testdata/workloads.json") }
+
+// judge compares a server with the answers in a file.
+func judge(t *testing.T, file string) {
 	var cases []podCase
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)

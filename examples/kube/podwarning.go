@@ -328,7 +328,8 @@ func projectedFiles(p *corev1.VolumeProjection) []volumeFile {
 		return []volumeFile{{p.ClusterTrustBundle.Path, fmt.Sprintf("ClusterTrustBundle %q", *name)}}
 	case p.PodCertificate != nil:
 		return []volumeFile{
-			{p.PodCertificate.CertificateChainPath, "PodCertificate chain"}, {p.PodCertificate.KeyPath, "PodCertificate key"},
+			{p.PodCertificate.CertificateChainPath, "PodCertificate chain"},
+			{p.PodCertificate.KeyPath, "PodCertificate key"},
 			{p.PodCertificate.CredentialBundlePath, "PodCertificate credential bundle"},
 		}
 	}

@@ -19,8 +19,30 @@ func (c *cluster) checkServiceName(ctx context.Context, s *corev1.Service, f *st
 	if why := meta.CheckDNS1035Label(s.Name); why != "" && c.StrictServiceNames && meta.CheckDNSLabel(s.Name) == "" {
 		f.At("metadata", "name").Invalid(s.Name, why)
 	}
+	c.checkServiceAddresses(s, nil, f)
 	if f.Len() == 0 {
 		warnOfService(ctx, s, nil)
+	}
+}
+
+// checkServiceAddresses checks the addresses outside the cluster that a service is reached at, and from. Those that are
+// stored may stay.
+func (c *cluster) checkServiceAddresses(s, old *corev1.Service, f *status.Fields) {
+	known := map[string]bool{}
+	if old != nil {
+		for _, text := range slices.Concat(old.Spec.ExternalIPs, old.Spec.LoadBalancerSourceRanges) {
+			known[strings.TrimSpace(text)] = true
+		}
+	}
+	for i, ip := range s.Spec.ExternalIPs {
+		if !known[ip] {
+			c.isEndpoint(f.At("spec", "externalIPs").Index(i), ip)
+		}
+	}
+	for i, cidr := range s.Spec.LoadBalancerSourceRanges {
+		if cidr = strings.TrimSpace(cidr); !known[cidr] {
+			c.isCIDR(f.At("spec", "LoadBalancerSourceRanges").Index(i), cidr) // as kube-apiserver spells it
+		}
 	}
 }
 
@@ -34,6 +56,7 @@ func services(c *cluster) []registry.Definition {
 					Complete: c.completeService, Validate: checked(checkService),
 					ValidateUpdate: func(ctx context.Context, obj, old *corev1.Service, f *status.Fields) {
 						checkServiceUpdate(obj, old, f)
+						c.checkServiceAddresses(obj, old, f)
 						if f.Len() == 0 {
 							warnOfService(ctx, obj, old)
 						}

@@ -134,7 +134,8 @@ func updateWarnings(object, old any, subresource string) advice {
 	return w
 }
 
-// respecified reports whether what an object should be is another than before. Of a daemon set that is its template.
+// respecified reports whether what an object should be is another than before. Of a daemon set that is its template, and
+// of a deployment its annotations as well.
 func respecified(object, old any) bool {
 	spec := func(o any) any {
 		switch o := o.(type) {
@@ -142,6 +143,8 @@ func respecified(object, old any) bool {
 			return &o.Spec.Template
 		case *corev1.PodTemplate:
 			return nil // it has no generation
+		case *appsv1.Deployment:
+			return []any{o.Spec, o.Annotations}
 		}
 		return reflect.ValueOf(o).Elem().FieldByName("Spec").Interface()
 	}
@@ -155,7 +158,7 @@ const ingressClassAnnotation = "kubernetes.io/ingress.class"
 func (w *advice) always(object any) {
 	switch o := object.(type) {
 	case *corev1.Node:
-		w.add(o.Spec.ConfigSource != nil, "spec.configSource: the feature is removed")
+		w.add(o.Spec.ConfigSource != nil, "spec.configSource: the feature is removed") //nolint:staticcheck // that is what is said
 		w.add(o.Spec.DoNotUseExternalID != "", "spec.externalID: this field is deprecated, and is unused by Kubernetes")
 		for i, cidr := range o.Spec.PodCIDRs {
 			*w = append(*w, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
@@ -172,7 +175,7 @@ func (w *advice) always(object any) {
 				*w = append(*w, err.Error())
 			}
 		}
-	case *corev1.Endpoints:
+	case *corev1.Endpoints: //nolint:staticcheck // it is deprecated, and served
 		w.ofEndpoints(o)
 	case *discoveryv1.EndpointSlice:
 		w.ofSlice(o)
@@ -213,7 +216,7 @@ func (w *advice) ofPodStatus(s *corev1.PodStatus) {
 	}
 }
 
-func (w *advice) ofEndpoints(e *corev1.Endpoints) {
+func (w *advice) ofEndpoints(e *corev1.Endpoints) { //nolint:staticcheck // it is deprecated, and served
 	if e.Labels["endpoints.kubernetes.io/managed-by"] == "endpoint-controller" {
 		return // which writes no others
 	}

@@ -65,12 +65,18 @@ func TestTheStandInCountsItsRecords(t *testing.T) {
 	dir := filepath.Join(root, "examples/kube")
 	text, err := os.ReadFile(filepath.Join(dir, "README.md"))
 	require.NoError(t, err)
-	rows := regexp.MustCompile("(?m)^\\| .* \\| ([0-9,]+) (?:objects|kinds)\\b.* \\| `(testdata/[a-z]+\\.json)`").FindAllStringSubmatch(string(text), -1)
-	require.Len(t, rows, 4)
+	rows := regexp.MustCompile("(?m)^\\| .* \\| ([0-9,]+) (?:objects|kinds|changes)\\b.* \\| `(testdata/[a-z]+\\.json)`").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, rows, 8)
 	for _, row := range rows {
 		var recorded map[string]json.RawMessage
 		data, err := os.ReadFile(filepath.Join(dir, row[2]))
 		require.NoError(t, err)
+		if data[0] == '[' { // a list of cases, each with its answer
+			var cases []json.RawMessage
+			require.NoError(t, json.Unmarshal(data, &cases))
+			require.Equal(t, strings.ReplaceAll(row[1], ",", ""), strconv.Itoa(len(cases)), row[2])
+			continue
+		}
 		require.NoError(t, json.Unmarshal(data, &recorded))
 		count := len(recorded)
 		if row[2] == "testdata/mutated.json" { // the changes of each object

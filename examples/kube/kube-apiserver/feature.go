@@ -92,6 +92,12 @@ const (
 	gateEnums             = "OpenAPIEnums"
 	gateMigrations        = "StorageVersionMigrator"
 
+	gateStopSignals     = "ContainerStopSignals"
+	gateWorkloads       = "GenericWorkload"
+	gateBundleFiles     = "ClusterTrustBundleProjection"
+	gatePodCertificates = "PodCertificateRequest"
+	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -100,6 +106,7 @@ func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable,
 	}
 }
 
@@ -158,7 +165,7 @@ func (o *options) servedVersions() map[string][]string {
 		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
 		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
-		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
+		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
 		// Groups of kube-apiserver that are not served here.
 		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": migrations,
 	}

@@ -1,0 +1,76 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The pods of a job change while it is suspended, in where they may run and what they request, and not
+// at other times. So do the completions of a job with indexes, together with its parallelism.
+func TestUPDATE_JobsChangeAsInKubernetes(t *testing.T) {
+	s := serve(t, Options{})
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	make := func(name, spec string) {
+		s.must(t, 201, "POST", jobs, `{"metadata":{"name":"`+name+`"},"spec":{`+spec+
+			`"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"i"}]}}}}`)
+	}
+	make("running", `"completions":5,`)
+	make("suspended", `"suspend":true,"completions":5,`)
+	make("indexed", `"completions":5,"parallelism":2,"completionMode":"Indexed","backoffLimitPerIndex":2,`)
+	const (
+		resources = `{"template":{"spec":{"containers":[{"name":"a","image":"i","resources":{"requests":{"cpu":"1"}}}]}}}`
+		image     = `{"template":{"spec":{"containers":[{"name":"a","image":"other"}]}}}`
+		place     = `{"template":{"spec":{"nodeSelector":{"a":"b"},"tolerations":[{"operator":"Exists"}]}}}`
+		neighbour = `{"template":{"spec":{"affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":[{"topologyKey":"z"}]}}}}}`
+	)
+	for _, c := range []struct{ job, patch, verdict string }{
+		{"running", resources, "422 Invalid, spec.template FieldValueInvalid"},
+		{"running", place, "422 Invalid, spec.template FieldValueInvalid"},
+		{"running", `{"completions":7}`, "422 Invalid, spec.completions FieldValueInvalid"},
+		{"running", `{"managedBy":"a.b/c"}`, "422 Invalid, spec.managedBy FieldValueInvalid"},
+		{"running", `{"parallelism":3}`, "200 "},
+		{"suspended", resources, "200 "},
+		{"suspended", place, "200 "},
+		{"suspended", `{"template":{"metadata":{"labels":{"q":"r"}}}}`, "200 "},
+		{"suspended", image, "422 Invalid, spec.template.spec FieldValueInvalid"},
+		{"suspended", neighbour, "422 Invalid, spec.template.spec FieldValueInvalid"},
+		{"indexed", `{"completions":7}`, "422 Invalid, spec.completions FieldValueInvalid"},
+		{"indexed", `{"completions":7,"parallelism":7}`, "200 "},
+		{"indexed", `{"backoffLimitPerIndex":3}`, "422 Invalid, spec.backoffLimitPerIndex FieldValueInvalid"},
+	} {
+		code, answer := s.do(t, "PATCH", jobs+"/"+c.job+"?dryRun=All", `{"spec":`+c.patch+`}`, "Content-Type", "application/merge-patch+json")
+		require.Equal(t, c.verdict, strings.Join(refusal(code, answer), ", "), "%s: %s", c.job, c.patch)
+	}
+}
+
+// A job whose name is made by the server has the labels of its template that were there before, and others
+// the labels that the server adds, as in kube-apiserver.
+func TestCREATE_LabelsOfJobs(t *testing.T) {
+	s := serve(t, Options{})
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	const spec = `"spec":{"template":{"metadata":{"labels":{"a":"b"}},"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"i"}]}}}`
+	made := s.must(t, 201, "POST", jobs, `{"metadata":{"generateName":"j-"},`+spec+`}`)
+	require.Equal(t, map[string]any{"a": "b"}, at(made, "metadata", "labels"))
+	named := s.must(t, 201, "POST", jobs, `{"metadata":{"name":"j"},`+spec+`}`)
+	require.Equal(t, "j", at(named, "metadata", "labels", "job-name"))
+}
+
+// Fields of features that are off are dropped from new objects, and kept by stored ones that have them.
+func TestUPDATE_FieldsOfFeaturesThatAreOff(t *testing.T) {
+	on := true
+	s := serve(t, Options{Features: func(gate string) bool { return on && gate == gateStopSignals }})
+	const pods = "/api/v1/namespaces/default/pods"
+	const spec = `"spec":{"os":{"name":"linux"},"schedulingGroup":{"podGroupName":"g"},"containers":[{"name":"a","image":"i","lifecycle":{"stopSignal":"SIGUSR1"}}]}}`
+	signal := func(object map[string]any) any {
+		return at(list(at(object, "spec", "containers"))[0], "lifecycle", "stopSignal")
+	}
+	made := s.must(t, 201, "POST", pods, `{"metadata":{"name":"before"},`+spec)
+	require.Equal(t, "SIGUSR1", signal(made))
+	require.Nil(t, at(made, "spec", "schedulingGroup"))
+	on = false
+	require.Nil(t, signal(s.must(t, 201, "POST", pods, `{"metadata":{"name":"after"},`+spec)))
+	kept := s.must(t, 200, "PATCH", pods+"/before", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
+	require.Equal(t, "SIGUSR1", signal(kept), "nothing is lost when a feature is switched off")
+}
