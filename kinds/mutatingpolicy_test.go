@@ -179,3 +179,21 @@ func TestPOL_05_PoliciesAreValidated(t *testing.T) {
 		"spec.reinvocationPolicy: Required value",
 	}, got)
 }
+
+// What an expression does not make is not written, and a patch that cannot fit is an error of its policy.
+func TestPOL_05_WhatAMutationDoesNotMake(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.change("a", patches(`[JSONPatch{op: "add", path: "/data/b", value: object.?data.?none}]`), "")
+	refused := h.must(403, "POST", configMapsPath, configMap("one", `"k":"v"`))
+	require.Contains(t, refused["message"], "optional.none() dereference")
+	h.must(200, "DELETE", mutatingBindingsPath+"/a", "")
+	for i, path := range []string{"/metadata/finalizers/-1", "/metadata/finalizers/01"} {
+		name := fmt.Sprintf("p%d", i)
+		h.change(name, patches(`[JSONPatch{op: "add", path: "`+path+`", value: "example.dev/a"}]`), `,"failurePolicy":"Ignore"`)
+		h.must(201, "POST", configMapsPath, `{"metadata":{"name":"`+name+`","finalizers":["example.dev/b"]}}`)
+		h.must(200, "PATCH", mutatingPath+"/"+name, `{"spec":{"failurePolicy":"Fail"}}`, "Content-Type", "application/merge-patch+json")
+		refused := h.must(403, "POST", configMapsPath, `{"metadata":{"name":"no","finalizers":["example.dev/b"]}}`)
+		require.Contains(t, refused["message"], "an index has no sign and no leading zero")
+		h.must(200, "DELETE", mutatingBindingsPath+"/"+name, "")
+	}
+}

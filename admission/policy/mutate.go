@@ -69,13 +69,19 @@ func compileMutations(spec *MutatingAdmissionPolicySpec, prices cel.Prices) *com
 
 // apply returns the object with the change. An error that is a *status.Error is the answer to the
 // write; others count as the failure policy says.
-func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[string]any, server admission.Server) (map[string]any, error) {
+//
+// The options of a connection are no objects: nothing is known about their lists, and they have no defaults.
+func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[string]any, r *admission.Request) (map[string]any, error) {
+	server, connects := r.Server, r.Operation == admission.Connect
 	if m.makes.failed != nil {
 		return nil, m.makes.failed
 	}
 	made, err := run.Evaluate(ctx, m.makes.AdmissionExpression)
 	if err != nil {
 		return nil, err
+	}
+	if connects && m.merge {
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", worded(r.Kind))
 	}
 	changed, err := m.change(ctx, made, object, server)
 	if err != nil {
@@ -86,12 +92,20 @@ func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[
 			return nil, fmt.Errorf("a mutation must not change %s", strings.Join(path, "."))
 		}
 	}
+	if connects {
+		return changed, nil
+	}
 	if !m.merge { // a merge has checked its part
 		if err := server.CheckFields(changed); err != nil {
 			return nil, err
 		}
 	}
 	return server.Default(ctx, changed)
+}
+
+// worded is a kind as errors of Kubernetes name it.
+func worded(k meta.GroupVersionKind) string {
+	return k.Group + "/" + k.Version + ", Kind=" + k.Kind
 }
 
 func (m *mutation) change(ctx context.Context, made any, object map[string]any, server admission.Server) (map[string]any, error) {
@@ -297,7 +311,7 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 		return nil
 	}
 	start, failure := time.Now(), CheckNoError
-	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r.Server)
+	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r)
 	if err != nil {
 		failure = m.failureOf(err)
 	}
