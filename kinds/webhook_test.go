@@ -692,3 +692,50 @@ func TestWHK_15_AServerStartsWhateverClientsHaveConfigured(t *testing.T) {
 	h.must(200, "DELETE", policiesPath+"/none", "")
 	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
 }
+
+// The evaluations of match conditions are counted under the names and labels of kube-apiserver, those of policies and
+// those of webhooks in the same families.
+func TestWHK_10_POL_01_MatchConditionsAreCounted(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, admits(nil))
+	conditions := func(expressions ...string) string {
+		var all []string
+		for i, e := range expressions {
+			all = append(all, fmt.Sprintf(`{"name":"c%d","expression":%q}`, i, e))
+		}
+		return `,"matchConditions":[` + strings.Join(all, ",") + `]`
+	}
+	const fails, holdsNot = "object.data.none == ''", "false"
+	h.must(201, "POST", validatingHooksPath, configuration("v",
+		hook.webhook("fails.example.com", `,"failurePolicy":"Ignore"`+conditions(fails)), hook.webhook("never.example.com", conditions(fails, holdsNot))))
+	h.must(201, "POST", mutatingHooksPath, configuration("m", hook.webhook("never.example.com", conditions(holdsNot))))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "true", `,"failurePolicy":"Ignore"`+conditions(fails, fails)))
+	h.must(201, "POST", policyBindingsPath, inForce("p", `["Deny"]`, ""))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("q", "true", conditions(holdsNot)))
+	h.must(201, "POST", policyBindingsPath, inForce("q", `["Deny"]`, ""))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, newRequest(t.Context(), "GET", "/metrics", ""))
+	var got []string
+	const family = "apiserver_admission_match_condition_"
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, family) && !strings.Contains(line, "_bucket{") && !strings.Contains(line, "_sum{") && !strings.HasPrefix(line, "# HELP") {
+			got = append(got, strings.TrimSpace(strings.ReplaceAll(line, family, "")))
+		}
+	}
+	require.Equal(t, []string{
+		`# TYPE evaluation_errors_total counter`,
+		`evaluation_errors_total{name="fails.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_errors_total{name="never.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_errors_total{name="p",kind="policy",operation="CREATE",type="validate"} 2`,
+		`# TYPE evaluation_seconds histogram`,
+		`evaluation_seconds_count{name="fails.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_seconds_count{name="never.example.com",kind="webhook",operation="CREATE",type="admit"} 1`,
+		`evaluation_seconds_count{name="never.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_seconds_count{name="p",kind="policy",operation="CREATE",type="validate"} 1`,
+		`evaluation_seconds_count{name="q",kind="policy",operation="CREATE",type="validate"} 1`,
+		`# TYPE exclusions_total counter`,
+		`exclusions_total{name="never.example.com",kind="webhook",operation="CREATE",type="admit"} 1`,
+		`exclusions_total{name="never.example.com",kind="webhook",operation="CREATE",type="validate"} 1`,
+	}, got)
+}

@@ -191,7 +191,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if !now.any(r) {
 		return admission.Allowed(r)
 	}
-	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}}
+	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe, matched: m.index.matched}}
 	all := changes.invocations(now)
 	for i := range all {
 		if again && !before.again[all[i].key()] {
@@ -263,19 +263,14 @@ func (c *changing) invoke(i *invocation) error {
 	if !ok {
 		return nil
 	}
-	if !compiled.conditions.Empty() {
-		without := in
-		without.Namespace = nil // conditions do not see it
-		ok, _, err := compiled.conditions.Hold(c.ctx, compiled.scope.Run(without, cel.MatchConditionsCostLimit))
-		switch {
-		case c.ctx.Err() != nil:
-			return context.Cause(c.ctx)
-		case err != nil:
-			c.deny(i, err)
-			return nil
-		case !ok:
-			return nil
-		}
+	switch ok, err := c.concerned(i.hook, in); {
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx)
+	case err != nil:
+		c.deny(i, err)
+		return nil
+	case !ok:
+		return nil
 	}
 	if compiled.again {
 		if c.again == nil {
