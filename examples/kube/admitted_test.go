@@ -113,3 +113,11 @@ func TestPOL_01_WHK_01_BadValuesAreReportedOnce(t *testing.T) {
 		require.Equal(t, of[1], at(causes[0], "field"))
 	}
 }
+
+// A pod is never given less than a second to end, whoever asks for it.
+func TestPOL_05_NegativeGracePeriodsOfPods(t *testing.T) {
+	s := serve(t, Options{})
+	changesPods(t, s, "p", "pods", "CREATE", `{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{spec: Object.spec{terminationGracePeriodSeconds: -5}}"}}`)
+	made := s.must(t, 201, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	require.EqualValues(t, 1, at(made, "spec", "terminationGracePeriodSeconds"))
+}
