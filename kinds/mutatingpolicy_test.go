@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -196,4 +197,29 @@ func TestPOL_05_WhatAMutationDoesNotMake(t *testing.T) {
 		require.Contains(t, refused["message"], "an index has no sign and no leading zero")
 		h.must(200, "DELETE", mutatingBindingsPath+"/"+name, "")
 	}
+}
+
+// A document may consist of writes. Policies have judged it, and do not judge those again that are marked as its parts.
+// It is told of a dry run.
+func TestPOL_01_DRY_01_PartsOfADocument(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Policies(), kinds.ConfigMaps(), registry.VirtualKind[slip]{
+		Group: "example.dev", Version: "v1", Plural: "slips", Names: registry.Names{Kind: "Slip"},
+		Run: func(ctx context.Context, s *slip) error {
+			if s.Question == "part" {
+				ctx = hookcontext.WithAdmitted(ctx)
+			}
+			if registry.IsDryRun(ctx) {
+				return nil
+			}
+			_, err := registry.For[kinds.ConfigMap](ctx).Create(ctx, &kinds.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: s.Answer, Namespace: "default"}})
+			return err
+		},
+	}))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("none", "false", ""))
+	h.must(201, "POST", policyBindingsPath, inForce("none", `["Deny"]`, ""))
+	h.must(422, "POST", "/apis/example.dev/v1/slips", `{"question":"whole","answer":"a"}`)
+	h.must(201, "POST", "/apis/example.dev/v1/slips?dryRun=All", `{"question":"part","answer":"b"}`)
+	h.must(404, "GET", configMapsPath+"/b", "")
+	h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"part","answer":"b"}`)
+	h.must(200, "GET", configMapsPath+"/b", "")
 }

@@ -21,7 +21,6 @@ type Condition struct {
 type Conditions struct{ all []condition }
 
 type condition struct {
-	name   string
 	holds  *cel.AdmissionExpression
 	failed error // why it does not compile
 }
@@ -31,7 +30,7 @@ func CompileConditions(scope *cel.Admission, conditions []Condition) Conditions 
 	out := Conditions{all: make([]condition, len(conditions))}
 	for i, c := range conditions {
 		x, err := scope.Compile(c.Expression, true, cel.Bool())
-		out.all[i] = condition{name: c.Name, holds: x, failed: err}
+		out.all[i] = condition{holds: x, failed: err}
 	}
 	return out
 }
@@ -49,26 +48,19 @@ type Evaluation struct {
 	Took      time.Duration
 }
 
-// Judge is Hold, and tells what it did. told may be nil.
+// Judge reports whether all conditions hold. A condition that does not hold decides, even if others fail. Otherwise the
+// error is that of all conditions that failed. told is told of the evaluation, which e describes; it may be nil.
 func (c Conditions) Judge(ctx context.Context, run *cel.AdmissionRun, e Evaluation, told func(Evaluation)) (bool, error) {
 	start := time.Now()
-	ok, _, errs, err := c.hold(ctx, run)
+	ok, errs, err := c.hold(ctx, run)
 	if e.Took, e.Errors, e.Excluded = time.Since(start), errs, !ok && err == nil; told != nil {
 		told(e)
 	}
 	return ok, err
 }
 
-// Hold reports whether all conditions hold, and otherwise the name of the first that does not. A
-// condition that does not hold decides, even if others fail. Otherwise the error is that of all
-// conditions that failed.
-func (c Conditions) Hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, first string, err error) {
-	ok, first, _, err = c.hold(ctx, run)
-	return ok, first, err
-}
-
-// hold also returns how many conditions failed.
-func (c Conditions) hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, first string, errs int, err error) {
+// hold evaluates the conditions, and returns how many of them failed.
+func (c Conditions) hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, errs int, err error) {
 	var failed []string
 	for i := range c.all {
 		one := &c.all[i]
@@ -79,18 +71,18 @@ func (c Conditions) hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, f
 		v, err := run.Evaluate(ctx, one.holds)
 		switch {
 		case errors.Is(err, cel.ErrBudget), err != nil && ctx.Err() != nil:
-			return false, "", len(failed) + 1, err
+			return false, len(failed) + 1, err
 		case err != nil:
 			failed = append(failed, err.Error())
 		case v == false:
-			return false, one.name, len(failed), nil
+			return false, len(failed), nil
 		}
 	}
 	switch len(failed) {
 	case 0:
-		return true, "", 0, nil
+		return true, 0, nil
 	case 1:
-		return false, "", 1, errors.New(failed[0])
+		return false, 1, errors.New(failed[0])
 	}
-	return false, "", len(failed), fmt.Errorf("[%s]", strings.Join(failed, ", "))
+	return false, len(failed), fmt.Errorf("[%s]", strings.Join(failed, ", "))
 }
