@@ -56,6 +56,7 @@ type admissionKey struct {
 	minor              int
 	params, authorizer bool
 	mutates            bool // expressions may make what mutations consist of
+	variables          bool // the policy has some
 }
 
 // requestResource is the variable that asks about the object of the request.
@@ -77,7 +78,7 @@ func NewAdmission(o AdmissionOptions) (*Admission, error) {
 
 // key returns the key of the environment of an expression.
 func (a *Admission) key(text string, authorizer bool, results []Type) admissionKey {
-	key := admissionKey{a.minor, a.options.Params, authorizer, slices.ContainsFunc(results, Type.isMade)}
+	key := admissionKey{a.minor, a.options.Params, authorizer, slices.ContainsFunc(results, Type.isMade), len(a.fields) > 0}
 	if a.options.Stored || a.options.Known != nil && a.options.Known(text) {
 		key.minor = all
 	}
@@ -268,7 +269,10 @@ func (a *Admission) typed(key admissionKey) (*celgo.Env, error) {
 // admissionVariables declares the variables of policies.
 func admissionVariables(key admissionKey, object, params *types.Type) []celgo.EnvOption {
 	request, namespace := requestType(), namespaceType()
-	objects := map[string]map[string]Type{variablesType: {}}
+	objects := map[string]map[string]Type{}
+	if key.variables {
+		objects[variablesType] = map[string]Type{}
+	}
 	maps.Copy(objects, request.objects)
 	maps.Copy(objects, namespace.objects)
 	options := []celgo.EnvOption{
@@ -276,8 +280,10 @@ func admissionVariables(key admissionKey, object, params *types.Type) []celgo.En
 		celgo.Variable("oldObject", object),
 		celgo.Variable("request", request.is),
 		celgo.Variable("namespaceObject", namespace.is),
-		celgo.Variable("variables", celgo.ObjectType(variablesType)),
 		withObjects(objects),
+	}
+	if key.variables {
+		options = append(options, celgo.Variable("variables", celgo.ObjectType(variablesType)))
 	}
 	if key.params {
 		options = append(options, celgo.Variable("params", params))

@@ -147,7 +147,10 @@ func (d *decoder) decode(v ref.Val) (any, error) {
 	case types.Null:
 		return nil, nil //nolint:nilnil // null is a value
 	case *types.Optional:
-		if !v.HasValue() {
+		switch {
+		case !v.HasValue() && d.rich:
+			return nil, errors.New("optional.none() dereference") // a mutation would write an empty value
+		case !v.HasValue():
 			return nil, nil //nolint:nilnil // nothing reads as null
 		}
 		return d.decode(v.GetValue())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -178,4 +179,47 @@ func TestPOL_05_PoliciesAreValidated(t *testing.T) {
 		"spec.mutations[3].jsonPatch.expression: Required value",
 		"spec.reinvocationPolicy: Required value",
 	}, got)
+}
+
+// What an expression does not make is not written, and a patch that cannot fit is an error of its policy.
+func TestPOL_05_WhatAMutationDoesNotMake(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.change("a", patches(`[JSONPatch{op: "add", path: "/data/b", value: object.?data.?none}]`), "")
+	refused := h.must(403, "POST", configMapsPath, configMap("one", `"k":"v"`))
+	require.Contains(t, refused["message"], "optional.none() dereference")
+	h.must(200, "DELETE", mutatingBindingsPath+"/a", "")
+	for i, path := range []string{"/metadata/finalizers/-1", "/metadata/finalizers/01"} {
+		name := fmt.Sprintf("p%d", i)
+		h.change(name, patches(`[JSONPatch{op: "add", path: "`+path+`", value: "example.dev/a"}]`), `,"failurePolicy":"Ignore"`)
+		h.must(201, "POST", configMapsPath, `{"metadata":{"name":"`+name+`","finalizers":["example.dev/b"]}}`)
+		h.must(200, "PATCH", mutatingPath+"/"+name, `{"spec":{"failurePolicy":"Fail"}}`, "Content-Type", "application/merge-patch+json")
+		refused := h.must(403, "POST", configMapsPath, `{"metadata":{"name":"no","finalizers":["example.dev/b"]}}`)
+		require.Contains(t, refused["message"], "an index has no sign and no leading zero")
+		h.must(200, "DELETE", mutatingBindingsPath+"/"+name, "")
+	}
+}
+
+// A document may consist of writes. Policies have judged it, and do not judge those again that are marked as its parts.
+// It is told of a dry run.
+func TestPOL_01_DRY_01_PartsOfADocument(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.Policies(), kinds.ConfigMaps(), registry.VirtualKind[slip]{
+		Group: "example.dev", Version: "v1", Plural: "slips", Names: registry.Names{Kind: "Slip"},
+		Run: func(ctx context.Context, s *slip) error {
+			if s.Question == "part" {
+				ctx = hookcontext.WithAdmitted(ctx)
+			}
+			if registry.IsDryRun(ctx) {
+				return nil
+			}
+			_, err := registry.For[kinds.ConfigMap](ctx).Create(ctx, &kinds.ConfigMap{ObjectMeta: meta.ObjectMeta{Name: s.Answer, Namespace: "default"}})
+			return err
+		},
+	}))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("none", "false", ""))
+	h.must(201, "POST", policyBindingsPath, inForce("none", `["Deny"]`, ""))
+	h.must(422, "POST", "/apis/example.dev/v1/slips", `{"question":"whole","answer":"a"}`)
+	h.must(201, "POST", "/apis/example.dev/v1/slips?dryRun=All", `{"question":"part","answer":"b"}`)
+	h.must(404, "GET", configMapsPath+"/b", "")
+	h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"part","answer":"b"}`)
+	h.must(200, "GET", configMapsPath+"/b", "")
 }

@@ -191,7 +191,7 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	b.Resources = resources
 	checker := typeChecker{meta.GroupVersionResource{Group: group, Version: "v1", Resource: "validatingadmissionpolicies"}}
 	addHooks(&b, registry.Hook{Name: "validating-admission-policy-status", Run: checker.run, Leader: true})
-	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked}
+	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked, Matched: w.stats.matched}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil
 }

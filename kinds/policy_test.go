@@ -266,6 +266,12 @@ func TestPOL_01_02_03_BadPoliciesAreRefused(t *testing.T) {
 		"spec.auditAnnotations[0].key", "spec.auditAnnotations[0].valueExpression")
 	h.refused("POST", policyBindingsPath, `{"metadata":{"name":"b"},"spec":{"policyName":"A","paramRef":{"parameterNotFoundAction":"Wait"},"validationActions":["Deny","Warn","Shout"]}}`,
 		"spec.policyName", "spec.paramRef", "spec.paramRef.parameterNotFoundAction", "spec.validationActions[2]", "spec.validationActions")
+	h.refused("POST", policyBindingsPath, inForce("b", `["Deny"]`, `,"paramRef":{"name":"n"}`), "spec.paramRef.parameterNotFoundAction")
+	out := h.must(422, "POST", policiesPath, aboutConfigMaps("v", "variables.a", ""))
+	require.Contains(t, out["message"], "undeclared reference to 'variables'", "as in kube-apiserver, a policy without variables has none")
+	out = h.must(422, "POST", policiesPath, aboutConfigMaps("v", "variables.a", `,"variables":[{"name":"a","expression":"true"}],"matchConditions":[{"name":"c","expression":"variables.a"}]`))
+	require.Contains(t, out["message"], "undeclared reference to 'variables'", "conditions do not see them")
+	h.refused("POST", mutatingBindingsPath, `{"metadata":{"name":"b"},"spec":{"policyName":"a","paramRef":{"name":"n"}}}`, "spec.paramRef.parameterNotFoundAction")
 }
 
 // writesPolicies lets everybody write policies, and reader read secrets.
@@ -282,7 +288,7 @@ func writesPolicies() authz.Authorizer {
 func TestPOL_03_NobodyReadsByAPolicy(t *testing.T) {
 	h := servePolicies(t, memory.New(), kindwright.Authorize(writesPolicies()))
 	reads := aboutConfigMaps("p", "params.data.x == ''", `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`)
-	binding := inForce("p", `["Deny"]`, `,"paramRef":{"name":"s","namespace":"default"}`)
+	binding := inForce("p", `["Deny"]`, `,"paramRef":{"name":"s","namespace":"default","parameterNotFoundAction":"Deny"}`)
 	out := h.must(422, "POST", policiesPath, reads, as("thief")...)
 	require.Contains(t, out["message"], `spec.paramKind: Forbidden: user thief must have "get" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
 	h.must(422, "POST", policyBindingsPath, binding, as("thief")...)

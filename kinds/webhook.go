@@ -46,10 +46,22 @@ type WebhookOptions struct {
 }
 
 // WebhookStats counts the calls of admission webhooks. The zero value is ready for use.
-type WebhookStats struct{ calls apiserver.Webhooks }
+type WebhookStats struct {
+	calls      apiserver.Webhooks
+	conditions apiserver.MatchConditions
+}
 
 // CollectMetrics registers the metrics.
-func (s *WebhookStats) CollectMetrics(r *metrics.Registry) { s.calls.CollectMetrics(r) }
+func (s *WebhookStats) CollectMetrics(r *metrics.Registry) {
+	s.calls.CollectMetrics(r)
+	s.conditions.CollectMetrics(r)
+}
+
+func (s *WebhookStats) matched(e match.Evaluation) {
+	out := conditionsJudged(e)
+	out.Webhook = true
+	s.conditions.Judged(out)
+}
 
 // The codes of calls that have none of their own.
 const (
@@ -156,7 +168,7 @@ func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
 		resources[i] = &own
 	}
 	b.Resources = resources
-	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called}
+	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called, Matched: w.options.Stats.matched}
 	mutating, validating := webhook.Mutations(o), webhook.Plugin(o)
 	mutating.After = []string{policy.StaticMutatingName, policy.MutatingName}
 	validating.After = []string{policy.StaticName, policy.Name}

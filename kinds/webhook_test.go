@@ -285,7 +285,6 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // TestWHK_14_BadPatches are answered with a 500 whatever the failure policy says, and nothing is stored.
 func TestWHK_14_BadPatches(t *testing.T) {
 	for name, text := range map[string]string{
-		"no list":    `{"op":"add"}`,
 		"no such":    `[{"op":"remove","path":"/data/none"}]`,
 		"kind":       `[{"op":"replace","path":"/kind","value":"Secret"}]`,
 		"name":       `[{"op":"replace","path":"/metadata/name","value":"two"}]`,
@@ -310,6 +309,53 @@ func TestWHK_14_BadPatches(t *testing.T) {
 	require.Contains(t, refused["message"], "attempted to modify the object, which is not supported for this operation")
 	cause := strings.TrimPrefix(refused["message"].(string), "Internal error occurred: ")
 	require.Equal(t, []any{map[string]any{"message": cause}}, at(refused, "details", "causes"), "WHK-13: as in kube-apiserver")
+}
+
+// What is no JSON patch at all is a failure of the webhook, as in kube-apiserver. One that does not fit the object is not.
+func TestWHK_04_AnUndecodablePatchIsAFailure(t *testing.T) {
+	for _, text := range []string{`{"op":"add"}`, `no`, `[1]`, `["add"]`, `[[]]`, `[] x`} {
+		h := serveWebhooks(t, memory.New())
+		hook := newHook(t, answersPatch(text))
+		h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+		refused := h.must(500, "POST", configMapsPath, configMap("one", `"a":"1"`))
+		require.Contains(t, refused["message"], `failed calling webhook "a.example.com": received undecodable patch in webhook response: `, text)
+		h.must(200, "PATCH", mutatingHooksPath+"/a", `[{"op":"replace","path":"/webhooks/0/failurePolicy","value":"Ignore"}]`, "Content-Type", "application/json-patch+json")
+		h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	}
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, answersPatch("null"))
+	h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+}
+
+// The last of two equal names counts, as in kube-apiserver.
+func TestADM_17_AnAnswerMayRepeatNames(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, func(r map[string]any) any {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true,"allowed":%t}}`, r["uid"], r["name"] == "good")
+		}
+	})
+	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+	h.must(201, "POST", configMapsPath, configMap("good", ""))
+	h.must(400, "POST", configMapsPath, configMap("bad", ""))
+}
+
+// Webhooks of version v1beta1 may leave out what the answer is, and may not say that it is something else.
+func TestADM_16_AnAnswerOfVersionV1beta1SaysWhatItIs(t *testing.T) {
+	for head, code := range map[string]int{
+		``: 201, `"kind":"AdmissionReview",`: 201, `"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview",`: 201,
+		`"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview",`: 500, `"apiVersion":"a/v1","kind":"B",`: 500, `"kind":"B",`: 500,
+	} {
+		h := serveWebhooks(t, memory.New())
+		hook := newHook(t, func(map[string]any) any {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, `{`+head+`"response":{"allowed":true}}`)
+			}
+		})
+		h.must(201, "POST", validatingHooksPath, strings.Replace(configuration("a", hook.webhook("a.example.com", "")), `ReviewVersions":["v1"]`, `ReviewVersions":["v1beta1"]`, 1))
+		h.must(code, "POST", configMapsPath, configMap("one", ""))
+	}
 }
 
 // TestWHK_07_DryRunsNeedQuietWebhooks stores a configuration with effects, as old servers could, and a dry run.
@@ -431,6 +477,12 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	text := w.Body.String()
 	require.Contains(t, text, `apiserver_admission_webhook_fail_open_count{name="gone.example.com",type="admit"} 1`)
 	require.Contains(t, text, `apiserver_admission_webhook_request_total{name="a.example.com",type="admit",operation="CREATE",code="200",rejected="false"} 1`)
+	other := strings.Replace(gone.webhook("other.example.com", ""), "configmaps", "secrets", 1) // is about nothing here
+	h.must(201, "POST", validatingHooksPath, configuration("v", other, gone.webhook("gone.example.com", `,"failurePolicy":"Ignore"`)))
+	h.must(201, "POST", configMapsPath, configMap("two", `"a":"1"`))
+	require.Equal(t, "gone.example.com", sink.last().Annotations["failed-open.validating.webhook.admission.k8s.io/round_0_index_0"],
+		"validating webhooks are counted from those that are about the write")
+	h.must(200, "DELETE", validatingHooksPath+"/v", "")
 }
 
 // TestX13_WhatAWebhookSaysIsBounded has a webhook that says megabytes, which would be in the answer and in
@@ -660,4 +712,51 @@ func TestWHK_15_AServerStartsWhateverClientsHaveConfigured(t *testing.T) {
 	h.must(422, "POST", configMapsPath, configMap("one", `"a":"1"`))
 	h.must(200, "DELETE", policiesPath+"/none", "")
 	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+}
+
+// The evaluations of match conditions are counted under the names and labels of kube-apiserver, those of policies and
+// those of webhooks in the same families.
+func TestWHK_10_POL_01_MatchConditionsAreCounted(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, admits(nil))
+	conditions := func(expressions ...string) string {
+		var all []string
+		for i, e := range expressions {
+			all = append(all, fmt.Sprintf(`{"name":"c%d","expression":%q}`, i, e))
+		}
+		return `,"matchConditions":[` + strings.Join(all, ",") + `]`
+	}
+	const fails, holdsNot = "object.data.none == ''", "false"
+	h.must(201, "POST", validatingHooksPath, configuration("v",
+		hook.webhook("fails.example.com", `,"failurePolicy":"Ignore"`+conditions(fails)), hook.webhook("never.example.com", conditions(fails, holdsNot))))
+	h.must(201, "POST", mutatingHooksPath, configuration("m", hook.webhook("never.example.com", conditions(holdsNot))))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "true", `,"failurePolicy":"Ignore"`+conditions(fails, fails)))
+	h.must(201, "POST", policyBindingsPath, inForce("p", `["Deny"]`, ""))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("q", "true", conditions(holdsNot)))
+	h.must(201, "POST", policyBindingsPath, inForce("q", `["Deny"]`, ""))
+	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, newRequest(t.Context(), "GET", "/metrics", ""))
+	var got []string
+	const family = "apiserver_admission_match_condition_"
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, family) && !strings.Contains(line, "_bucket{") && !strings.Contains(line, "_sum{") && !strings.HasPrefix(line, "# HELP") {
+			got = append(got, strings.TrimSpace(strings.ReplaceAll(line, family, "")))
+		}
+	}
+	require.Equal(t, []string{
+		`# TYPE evaluation_errors_total counter`,
+		`evaluation_errors_total{name="fails.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_errors_total{name="never.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_errors_total{name="p",kind="policy",operation="CREATE",type="validate"} 2`,
+		`# TYPE evaluation_seconds histogram`,
+		`evaluation_seconds_count{name="fails.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_seconds_count{name="never.example.com",kind="webhook",operation="CREATE",type="admit"} 1`,
+		`evaluation_seconds_count{name="never.example.com",kind="webhook",operation="CREATE",type="validating"} 1`,
+		`evaluation_seconds_count{name="p",kind="policy",operation="CREATE",type="validate"} 1`,
+		`evaluation_seconds_count{name="q",kind="policy",operation="CREATE",type="validate"} 1`,
+		`# TYPE exclusions_total counter`,
+		`exclusions_total{name="never.example.com",kind="webhook",operation="CREATE",type="admit"} 1`,
+		`exclusions_total{name="never.example.com",kind="webhook",operation="CREATE",type="validate"} 1`,
+	}, got)
 }

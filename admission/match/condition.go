@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/cel"
 )
 
@@ -19,7 +21,6 @@ type Condition struct {
 type Conditions struct{ all []condition }
 
 type condition struct {
-	name   string
 	holds  *cel.AdmissionExpression
 	failed error // why it does not compile
 }
@@ -29,7 +30,7 @@ func CompileConditions(scope *cel.Admission, conditions []Condition) Conditions 
 	out := Conditions{all: make([]condition, len(conditions))}
 	for i, c := range conditions {
 		x, err := scope.Compile(c.Expression, true, cel.Bool())
-		out.all[i] = condition{name: c.Name, holds: x, failed: err}
+		out.all[i] = condition{holds: x, failed: err}
 	}
 	return out
 }
@@ -37,10 +38,29 @@ func CompileConditions(scope *cel.Admission, conditions []Condition) Conditions 
 // Empty reports whether there are no conditions.
 func (c Conditions) Empty() bool { return len(c.all) == 0 }
 
-// Hold reports whether all conditions hold, and otherwise the name of the first that does not. A
-// condition that does not hold decides, even if others fail. Otherwise the error is that of all
-// conditions that failed.
-func (c Conditions) Hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, first string, err error) {
+// Evaluation is one evaluation of the match conditions of a policy or a webhook. It is what servers count.
+type Evaluation struct {
+	Name      string // of the policy or the webhook
+	Operation admission.Operation
+	Mutating  bool // it changes objects
+	Errors    int  // conditions that could not be evaluated
+	Excluded  bool // a condition does not hold
+	Took      time.Duration
+}
+
+// Judge reports whether all conditions hold. A condition that does not hold decides, even if others fail. Otherwise the
+// error is that of all conditions that failed. told is told of the evaluation, which e describes; it may be nil.
+func (c Conditions) Judge(ctx context.Context, run *cel.AdmissionRun, e Evaluation, told func(Evaluation)) (bool, error) {
+	start := time.Now()
+	ok, errs, err := c.hold(ctx, run)
+	if e.Took, e.Errors, e.Excluded = time.Since(start), errs, !ok && err == nil; told != nil {
+		told(e)
+	}
+	return ok, err
+}
+
+// hold evaluates the conditions, and returns how many of them failed.
+func (c Conditions) hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, errs int, err error) {
 	var failed []string
 	for i := range c.all {
 		one := &c.all[i]
@@ -51,18 +71,18 @@ func (c Conditions) Hold(ctx context.Context, run *cel.AdmissionRun) (ok bool, f
 		v, err := run.Evaluate(ctx, one.holds)
 		switch {
 		case errors.Is(err, cel.ErrBudget), err != nil && ctx.Err() != nil:
-			return false, "", err
+			return false, len(failed) + 1, err
 		case err != nil:
 			failed = append(failed, err.Error())
 		case v == false:
-			return false, one.name, nil
+			return false, len(failed), nil
 		}
 	}
 	switch len(failed) {
 	case 0:
-		return true, "", nil
+		return true, 0, nil
 	case 1:
-		return false, "", errors.New(failed[0])
+		return false, 1, errors.New(failed[0])
 	}
-	return false, "", fmt.Errorf("[%s]", strings.Join(failed, ", "))
+	return false, len(failed), fmt.Errorf("[%s]", strings.Join(failed, ", "))
 }

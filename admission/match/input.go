@@ -129,7 +129,8 @@ func Describe(r *admission.Request, as admission.Form) map[string]any {
 			out[name] = text
 		}
 	}
-	if options, err := json.TreeOf(r.Options); err == nil && options != nil {
+	out["options"] = nil // a connection has none
+	if options, err := json.TreeOf(r.Options); err == nil {
 		out["options"] = options
 	}
 	return out

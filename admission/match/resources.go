@@ -151,7 +151,7 @@ func (m *Matcher) Names() (names []string, all bool) {
 func (m *Matcher) Match(ctx context.Context, r *admission.Request) (as admission.Form, ok bool, err error) {
 	if !m.objects.Empty() {
 		now, before := r.Labels()
-		if (r.Object == nil || !m.objects.Matches(now)) && (r.OldObject == nil || !m.objects.Matches(before)) {
+		if !(labelled(r.Object) && m.objects.Matches(now)) && !(labelled(r.OldObject) && m.objects.Matches(before)) {
 			return as, false, nil
 		}
 	}
@@ -171,6 +171,13 @@ func (m *Matcher) Match(ctx context.Context, r *admission.Request) (as admission
 		return as, false, err
 	}
 	return as, m.namespaces.Matches(labels), nil
+}
+
+// labelled reports whether an object has labels that a selector can be about, or could have them. The options of a
+// connection cannot: as in Kubernetes, no selector matches them.
+func labelled(object map[string]any) bool {
+	_, ok := object["metadata"].(map[string]any)
+	return ok
 }
 
 // selects returns the form in which one of the rules selects a request: as it was asked, if one selects

@@ -35,24 +35,19 @@ func failure(ignore bool, err error) verdict {
 	return verdict{decisions: []decision{{denies: !ignore, failed: true, message: err.Error(), reason: meta.ReasonInvalid}}}
 }
 
-// evaluate judges one request with one parameter. An error is that of the context.
-func (c *compiled) evaluate(ctx context.Context, in cel.AdmissionInput, ignore bool) (verdict, error) {
+// evaluate judges one request with one parameter, if it is about the request. An error is that of the context.
+func (c *compiled) evaluate(ctx context.Context, in cel.AdmissionInput, ignore bool, concerned func() (bool, error)) (verdict, error) {
 	if c.failed != nil {
 		return failure(ignore, c.failed), nil //nolint:nilerr // the verdict says so
 	}
 	run := c.scope.Run(in, cel.BindingCostLimit)
-	if !c.conditions.Empty() {
-		without := in
-		without.Namespace = nil // conditions do not see it
-		ok, _, err := c.conditions.Hold(ctx, c.scope.Run(without, cel.MatchConditionsCostLimit))
-		switch {
-		case ctx.Err() != nil:
-			return verdict{}, context.Cause(ctx)
-		case err != nil:
-			return failure(ignore, err), nil
-		case !ok:
-			return verdict{}, nil
-		}
+	switch ok, err := concerned(); {
+	case ctx.Err() != nil:
+		return verdict{}, context.Cause(ctx)
+	case err != nil:
+		return failure(ignore, err), nil
+	case !ok:
+		return verdict{}, nil
 	}
 	out, err := c.validate(ctx, run, ignore)
 	if err != nil {

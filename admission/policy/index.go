@@ -46,7 +46,8 @@ type hook struct {
 // index knows the policies and bindings of a server.
 type index struct {
 	prices  cel.Prices
-	checked func(Check) // may be nil
+	checked func(Check)            // may be nil
+	matched func(match.Evaluation) // may be nil
 
 	mu       sync.Mutex
 	policies map[string]*held
@@ -61,7 +62,7 @@ type snapshot struct {
 }
 
 func newIndex(o Options) *index {
-	x := &index{prices: o.Prices, checked: o.Checked, policies: map[string]*held{}, bindings: map[string]*binding{}}
+	x := &index{prices: o.Prices, checked: o.Checked, matched: o.Matched, policies: map[string]*held{}, bindings: map[string]*binding{}}
 	x.current.Store(&snapshot{})
 	return x
 }

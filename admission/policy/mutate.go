@@ -69,13 +69,19 @@ func compileMutations(spec *MutatingAdmissionPolicySpec, prices cel.Prices) *com
 
 // apply returns the object with the change. An error that is a *status.Error is the answer to the
 // write; others count as the failure policy says.
-func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[string]any, server admission.Server) (map[string]any, error) {
+//
+// The options of a connection are no objects: nothing is known about their lists, and they have no defaults.
+func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[string]any, r *admission.Request) (map[string]any, error) {
+	server, connects := r.Server, r.Operation == admission.Connect
 	if m.makes.failed != nil {
 		return nil, m.makes.failed
 	}
 	made, err := run.Evaluate(ctx, m.makes.AdmissionExpression)
 	if err != nil {
 		return nil, err
+	}
+	if connects && m.merge {
+		return nil, fmt.Errorf("error applying patch: failed to convert patch object to typed object: no corresponding type for %s", worded(r.Kind))
 	}
 	changed, err := m.change(ctx, made, object, server)
 	if err != nil {
@@ -86,12 +92,20 @@ func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[
 			return nil, fmt.Errorf("a mutation must not change %s", strings.Join(path, "."))
 		}
 	}
+	if connects {
+		return changed, nil
+	}
 	if !m.merge { // a merge has checked its part
 		if err := server.CheckFields(changed); err != nil {
 			return nil, err
 		}
 	}
 	return server.Default(ctx, changed)
+}
+
+// worded is a kind as errors of Kubernetes name it.
+func worded(k meta.GroupVersionKind) string {
+	return k.Group + "/" + k.Version + ", Kind=" + k.Kind
 }
 
 func (m *mutation) change(ctx context.Context, made any, object map[string]any, server admission.Server) (map[string]any, error) {
@@ -177,7 +191,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if !now.any(r) {
 		return admission.Allowed(r)
 	}
-	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe}}
+	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe, matched: m.index.matched}}
 	all := changes.invocations(now)
 	for i := range all {
 		if again && !before.again[all[i].key()] {
@@ -249,19 +263,14 @@ func (c *changing) invoke(i *invocation) error {
 	if !ok {
 		return nil
 	}
-	if !compiled.conditions.Empty() {
-		without := in
-		without.Namespace = nil // conditions do not see it
-		ok, _, err := compiled.conditions.Hold(c.ctx, compiled.scope.Run(without, cel.MatchConditionsCostLimit))
-		switch {
-		case c.ctx.Err() != nil:
-			return context.Cause(c.ctx)
-		case err != nil:
-			c.deny(i, err)
-			return nil
-		case !ok:
-			return nil
-		}
+	switch ok, err := c.concerned(i.hook, in); {
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx)
+	case err != nil:
+		c.deny(i, err)
+		return nil
+	case !ok:
+		return nil
 	}
 	if compiled.again {
 		if c.again == nil {
@@ -297,7 +306,7 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 		return nil
 	}
 	start, failure := time.Now(), CheckNoError
-	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r.Server)
+	out, err := m.apply(c.ctx, i.compile().scope.Run(in, cel.BindingCostLimit), in.Object, c.r)
 	if err != nil {
 		failure = m.failureOf(err)
 	}

@@ -84,7 +84,6 @@ func (p *MutatingAdmissionPolicy) Default() {
 // Default fills in what may be left out.
 func (b *MutatingAdmissionPolicyBinding) Default() {
 	b.Spec.MatchResources.Default()
-	b.Spec.ParamRef.fill()
 }
 
 // shared returns what a mutating policy has in common with a validating one. Both are held, matched

@@ -25,6 +25,9 @@ type Options struct {
 
 	// Checked is told of each check that has a consequence, by the goroutine of the request. It may be nil.
 	Checked func(Check)
+
+	// Matched is told of each evaluation of match conditions, by the goroutine of the request. It may be nil.
+	Matched func(match.Evaluation)
 }
 
 var errNoConstraints = errors.New("policy contained no match constraints, a required field")
@@ -82,7 +85,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	if hookcontext.IsExempt(ctx) || !now.any(r) {
 		return nil
 	}
-	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: v.index.observe}
+	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: v.index.observe, matched: v.index.matched}
 	for h := range now.about(r) {
 		if err := w.judge(h); err != nil {
 			return err
@@ -98,7 +101,8 @@ type walk struct {
 
 	ask     cel.AskFunc
 	observe func(Check)
-	views   []view // of the objects
+	matched func(match.Evaluation) // may be nil
+	views   []view                 // of the objects
 	denials []denial
 }
 
@@ -157,7 +161,7 @@ func (w *walk) judge(h *hook) error {
 		}
 		for _, one := range found {
 			in.Params = one
-			verdict, err := h.compile().evaluate(w.ctx, in, h.ignores())
+			verdict, err := h.compile().evaluate(w.ctx, in, h.ignores(), func() (bool, error) { return w.concerned(h, in) })
 			if err != nil {
 				return err
 			}
@@ -166,6 +170,17 @@ func (w *walk) judge(h *hook) error {
 	}
 	notes.publish(w.ctx, w.r, h.name)
 	return nil
+}
+
+// concerned reports whether the match conditions of a policy hold.
+func (w *walk) concerned(h *hook, in cel.AdmissionInput) (bool, error) {
+	c := h.compile()
+	if c.conditions.Empty() {
+		return true, nil
+	}
+	in.Namespace = nil // conditions do not see it
+	e := match.Evaluation{Name: h.name, Operation: w.r.Operation, Mutating: h.mutates != nil}
+	return c.conditions.Judge(w.ctx, c.scope.Run(in, cel.MatchConditionsCostLimit), e, w.matched)
 }
 
 // bound returns the parameters that a binding has for the request; none if it does not match.

@@ -132,14 +132,6 @@ func (p *ValidatingAdmissionPolicy) Default() {
 // Default fills in what may be left out.
 func (b *ValidatingAdmissionPolicyBinding) Default() {
 	b.Spec.MatchResources.Default()
-	b.Spec.ParamRef.fill()
-}
-
-func (r *ParamRef) fill() {
-	if r != nil && r.ParameterNotFoundAction == nil {
-		action := DenyAction
-		r.ParameterNotFoundAction = &action
-	}
 }
 
 // Group returns the API group of the kinds for a domain; "" means k8s.io.

@@ -228,7 +228,7 @@ func (h *hook) timeout() time.Duration {
 // concerns reports whether a webhook is about a write, and in which form it is shown. An error is that
 // of a selector or of a match condition.
 // Source: WHK-03, WHK-05, WHK-06, WHK-10.
-func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFunc) (as admission.Form, ok bool, err error) {
+func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFunc, e match.Evaluation, told func(match.Evaluation)) (as admission.Form, ok bool, err error) {
 	if h.failed != nil {
 		return as, false, h.failed
 	}
@@ -243,6 +243,6 @@ func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFu
 	if err != nil {
 		return as, false, fmt.Errorf("failed to convert object version: %w", err)
 	}
-	ok, _, err = c.all.Hold(ctx, c.scope.Run(in, cel.MatchConditionsCostLimit))
+	ok, err = c.all.Judge(ctx, c.scope.Run(in, cel.MatchConditionsCostLimit), e, told)
 	return as, ok, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -140,8 +141,8 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 			w.record(h, changed, v.patch)
 		}
 	}()
-	if len(v.patch) == 0 || strings.TrimSpace(string(v.patch)) == "[]" {
-		return false, nil
+	if changes, err := isPatch(v.patch); err != nil || !changes {
+		return false, err
 	}
 	if w.r.Object == nil {
 		return false, internal(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", h.Name))
@@ -162,6 +163,28 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	next.Object = out
 	w.r, w.about = &next, nil
 	return true, nil
+}
+
+// isPatch reports whether a patch has operations. An error says that it is no patch, which is a failure of the webhook.
+func isPatch(text []byte) (bool, error) {
+	if len(text) == 0 {
+		return false, nil
+	}
+	tree, err := json.DecodeTree(text, json.TreeOptions{Memory: json.RequestMemory, Duplicates: func(string) {}})
+	list, ok := tree.([]any)
+	switch {
+	case err != nil:
+	case tree == nil:
+		return false, nil
+	case !ok:
+		err = errors.New("a JSON patch must be a list of operations")
+	case slices.ContainsFunc(list, func(v any) bool { _, object := v.(map[string]any); return !object && v != nil }):
+		err = errors.New("an operation of a JSON patch must be an object")
+	}
+	if err != nil {
+		return false, &failure{fmt.Errorf("received undecodable patch in webhook response: %w", err)}
+	}
+	return len(list) > 0, nil
 }
 
 // record notes what a webhook did. Its patch is a part of the object, and so it is noted only where

@@ -40,6 +40,9 @@ type Options struct {
 
 	// Called is told of each call of a webhook, by the goroutine that made it. It may be nil.
 	Called func(Call)
+
+	// Matched is told of each evaluation of match conditions, by the goroutine of the request. It may be nil.
+	Matched func(match.Evaluation)
 }
 
 // Credentials are how the server proves to webhooks who it is, by the names of their servers.
@@ -142,7 +145,7 @@ func (x *index) walk(ctx context.Context, r *admission.Request, mutates bool) *w
 // concerned reports whether a webhook is about the request. A failure to find out counts as the
 // failurePolicy says; the error rejects the write.
 func (w *walk) concerned(h *hook, at int) (asked, bool, error) {
-	form, ok, err := h.concerns(w.ctx, w.r, w.ask)
+	form, ok, err := h.concerns(w.ctx, w.r, w.ask, match.Evaluation{Name: h.Name, Operation: w.r.Operation, Mutating: w.mutates}, w.x.o.Matched)
 	switch {
 	case err == nil:
 		return asked{h, at, form}, ok, nil

@@ -96,9 +96,6 @@ func tell(ctx context.Context, r *admission.Request, as admission.Form) (*told, 
 	text := sync.OnceValues(func() ([]byte, error) {
 		request := match.Describe(r, as)
 		request["object"], request["oldObject"] = orNull(in.Object), orNull(in.OldObject)
-		if _, ok := request["options"]; !ok {
-			request["options"] = nil
-		}
 		return json.AppendTree(make([]byte, 0, someReview), request)
 	})
 	return &told{as, in, text}, nil
@@ -133,11 +130,12 @@ func (v *review) read(text []byte) (*verdict, error) {
 		meta.TypeMeta `json:",inline"`
 		Response      *answer `json:"response"`
 	}
-	// A tree first: it bounds the memory that an answer takes.
-	if _, err := json.DecodeTree(text, json.TreeOptions{Memory: json.RequestMemory, Duplicates: func(string) {}}); err != nil {
+	// A tree first: it bounds the memory that an answer takes, and the last of two equal names counts.
+	tree, err := json.DecodeTree(text, json.TreeOptions{Memory: json.RequestMemory, Duplicates: func(string) {}})
+	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &got); err != nil {
+	if err := json.FromTree(tree, &got); err != nil {
 		return nil, err
 	}
 	if got.Response == nil {
@@ -148,7 +146,9 @@ func (v *review) read(text []byte) (*verdict, error) {
 	if strict && a.UID != v.uid {
 		return nil, fmt.Errorf("expected response.uid=%q, got %q", v.uid, clip.Text(a.UID, maxSaid))
 	}
-	if want := v.group + "/" + v.version; strict && (got.APIVersion != want || got.Kind != "AdmissionReview") {
+	want := v.group + "/" + v.version
+	untyped := !strict && (got.APIVersion == "" || got.APIVersion == want) && (got.Kind == "" || got.Kind == "AdmissionReview")
+	if !untyped && (got.APIVersion != want || got.Kind != "AdmissionReview") {
 		return nil, fmt.Errorf("expected webhook response of %s, Kind=AdmissionReview, got %s, Kind=%s", want, clip.Text(got.APIVersion, maxSaid), clip.Text(got.Kind, maxSaid))
 	}
 	out := &verdict{allowed: a.Allowed, result: a.Status, annotations: a.AuditAnnotations, warnings: a.Warnings}
@@ -158,7 +158,6 @@ func (v *review) read(text []byte) (*verdict, error) {
 		}
 	}
 	if a.Patch != nil && *a.Patch != "" {
-		var err error
 		if out.patch, err = base64.StdEncoding.DecodeString(*a.Patch); err != nil {
 			return nil, fmt.Errorf("response.patch: %w", err)
 		}

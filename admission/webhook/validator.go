@@ -42,6 +42,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 			}
 			i, views = len(views), append(views, t)
 		}
+		one.at = len(all) // audit records count those that are asked, and those of mutating webhooks count all
 		all = append(all, question{one, views[i]})
 	}
 	problems := make([]error, len(all))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -47,13 +46,6 @@ func newEnumerations() enumerations {
 	allow(e, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
 	allow(e, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
 	allow(e, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)
-	allow(e, admissionv1.SideEffectClassNone, admissionv1.SideEffectClassNoneOnDryRun)
-	allow(e, admissionv1.Fail, admissionv1.Ignore)
-	allow(e, admissionv1.Equivalent, admissionv1.Exact)
-	allow(e, admissionv1.OperationAll, admissionv1.Connect, admissionv1.Create, admissionv1.Delete, admissionv1.Update)
-	allow(e, admissionv1.AllScopes, admissionv1.ClusterScope, admissionv1.NamespacedScope)
-	allow(e, admissionv1.IfNeededReinvocationPolicy, admissionv1.NeverReinvocationPolicy)
-	allow(e, admissionv1.Audit, admissionv1.Deny, admissionv1.Warn)
 	allow(e, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
 	allow(e, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
 	allow(e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)

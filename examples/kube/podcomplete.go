@@ -29,6 +29,9 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	}
 	mergeLabelKeys(p)
 	moveAppArmor(ctx, p)
+	if period := p.Spec.TerminationGracePeriodSeconds; period != nil && *period < 0 {
+		p.Spec.TerminationGracePeriodSeconds = new(int64(1)) // templates keep what they say
+	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qualityOf(p)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{

@@ -51,11 +51,19 @@ func (s admissionServer) served(object map[string]any) (*Served, error) {
 }
 
 func (s admissionServer) Merge(_ context.Context, object, part map[string]any) (map[string]any, error) {
-	_, fields, err := s.kindOf(object)
+	kind, fields, err := s.kindOf(object)
 	if err != nil {
 		return nil, err
 	}
-	return fields.Merge(object, part)
+	out, err := fields.Merge(object, part)
+	if err != nil || kind.Type == nil {
+		return out, err
+	}
+	if _, problems := kind.Schema.Canonical(out); len(problems) > 0 { // such as 1.5 for an integer, which a merge takes for a number
+		return nil, fmt.Errorf("unable to convert unstructured object to %s/%s, Kind=%s: %s: %s",
+			kind.Group, kind.Version, kind.Names.Kind, problems[0].Field, problems[0].Message())
+	}
+	return out, nil
 }
 
 func (s admissionServer) Default(ctx context.Context, object map[string]any) (map[string]any, error) {

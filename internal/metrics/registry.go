@@ -36,7 +36,8 @@ var _ snapshot.Source = (*Registry)(nil)
 // to the batch; calls may be concurrent. The registry keeps the list, and nobody changes it.
 //
 // A scrape holds the samples of families that are registered together in memory at once, and those
-// of a family that is registered alone only while somebody reads them.
+// of a family that is registered alone only while somebody reads them. A family that is registered twice has the samples
+// of both.
 func (r *Registry) Collect(families []Desc, run func(*Batch)) {
 	r.groups = append(r.groups, group{families, run})
 }
@@ -94,12 +95,29 @@ func (r *Registry) Families() iter.Seq[snapshot.Family] {
 			sources = r.limits.limited(sources)
 		}
 		slices.SortFunc(sources, func(a, b source) int { return cmp.Compare(a.name, b.name) })
-		for _, s := range sources {
-			if f := s.read(); len(f.Samples) > 0 && !yield(f) {
+		for len(sources) > 0 {
+			var f snapshot.Family
+			if f, sources = joined(sources); len(f.Samples) > 0 && !yield(f) {
 				return
 			}
 		}
 	}
+}
+
+// joined reads the first of sorted sources, and those that have samples of the same family. It returns the rest.
+func joined(sources []source) (snapshot.Family, []source) {
+	f, rest := sources[0].read(), sources[1:]
+	if len(rest) == 0 || rest[0].name != f.Name {
+		return f, rest
+	}
+	f.Samples = slices.Clone(f.Samples)
+	for len(rest) > 0 && rest[0].name == f.Name {
+		f.Samples = append(f.Samples, rest[0].read().Samples...)
+		rest = rest[1:]
+	}
+	slices.SortStableFunc(f.Samples, byLabels)
+	f.Samples = sumUp(f.Samples)
+	return f, rest
 }
 
 // read returns the families of a group, with their samples in order.

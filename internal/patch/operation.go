@@ -38,7 +38,7 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 			op.op = "add"
 		}
 	}
-	patched, err := o.run(operations, original)
+	patched, err := run(operations, original)
 	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))
 	}
@@ -61,7 +61,7 @@ func letReplaceAdd(operations []operation, original map[string]any) {
 }
 
 // run applies operations. An error that is not a *status.Error says which operation does not fit.
-func (o *Options) run(operations []operation, original map[string]any) (map[string]any, error) {
+func run(operations []operation, original map[string]any) (map[string]any, error) {
 	if patched, ok := direct(operations, original); ok {
 		return patched, nil
 	}
@@ -72,7 +72,7 @@ func (o *Options) run(operations []operation, original map[string]any) (map[stri
 	if err := bounded(operations, original, len(document)); err != nil {
 		return nil, err
 	}
-	patched, err := o.apply(operations, document)
+	patched, err := apply(operations, document)
 	if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
 		return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
 	}
@@ -84,11 +84,11 @@ func (o *Options) run(operations []operation, original map[string]any) (map[stri
 		return nil, tooLarge("the patched object: %s", err)
 	}
 	if err != nil {
-		return nil, o.invalid(err.Error())
+		return nil, err
 	}
 	object, ok := tree.(map[string]any)
 	if !ok {
-		return nil, o.invalid("the result is not an object")
+		return nil, errors.New("the result is not an object")
 	}
 	return object, nil
 }
@@ -121,7 +121,7 @@ func Operations(original map[string]any, list []Operation) (map[string]any, erro
 		}
 	}
 	letReplaceAdd(operations, original)
-	return (&Options{}).run(operations, original)
+	return run(operations, original)
 }
 
 // operation is one operation of a patch. It has been validated on its own, but not against the
@@ -269,7 +269,7 @@ const maxOddIndexes = 2 << 20
 // of a list, where the library takes it for one; only the object at that moment tells which it is.
 //
 // Source: S14, B11.
-func (o *Options) apply(operations []operation, document []byte) (_ []byte, err error) {
+func apply(operations []operation, document []byte) (_ []byte, err error) {
 	start, decoded := 0, 0
 	for i := range operations {
 		op := &operations[i]
@@ -286,11 +286,11 @@ func (o *Options) apply(operations []operation, document []byte) (_ []byte, err 
 		start = i
 		tree, err := json.DecodeTree(document, json.TreeOptions{Memory: 2 * json.RequestMemory})
 		if err != nil {
-			return nil, o.invalid(err.Error())
+			return nil, err
 		}
 		for _, container := range containers {
 			if refersToList(tree, container) {
-				return nil, o.invalid(fmt.Sprintf("operation %d (%s %s): an index has no sign and no leading zero", i, op.op, strconv.Quote(clip.Text(op.path, maxShown))))
+				return nil, fmt.Errorf("operation %d (%s %s): an index has no sign and no leading zero", i, op.op, strconv.Quote(clip.Text(op.path, maxShown)))
 			}
 		}
 	}
