@@ -249,7 +249,9 @@ func TestIMG_11_TheConfiguration(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(file, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://images.example.com/review"}}],
 		"users":[{"name":"u","user":{"token":"t0p"}}],"contexts":[{"name":"x","context":{"cluster":"c","user":"u"}}],"current-context":"x"}`), 0o600))
-	o, err := imagepolicy.Parse([]byte("imagePolicy:\n  kubeConfigFile: "+file+"\n  allowTTL: 1800\n  denyTTL: -1\n  retryBackoff: 300000\n  defaultAllow: true\n"), nil)
+	written := filepath.Join(t.TempDir(), "images.yaml")
+	require.NoError(t, os.WriteFile(written, []byte("imagePolicy:\n  kubeConfigFile: "+file+"\n  allowTTL: 1800\n  denyTTL: -1\n  retryBackoff: 300000\n  defaultAllow: true\n"), 0o600))
+	o, err := imagepolicy.Read(written, nil)
 	require.NoError(t, err)
 	require.Equal(t, "https://images.example.com/review", o.To.URL)
 	require.Equal(t, 30*time.Minute, o.AllowTTL)
@@ -272,6 +274,10 @@ func TestIMG_11_TheConfiguration(t *testing.T) {
 		require.ErrorContains(t, err, want, text)
 		require.NotContains(t, err.Error(), "t0p")
 	}
+	_, err = imagepolicy.Read(file, nil)
+	require.ErrorContains(t, err, file+": image policy: ")
+	_, err = imagepolicy.Read(file+".no", nil)
+	require.ErrorContains(t, err, file+".no")
 	_, err = imagepolicy.Parse([]byte(`[]`), nil)
 	require.ErrorContains(t, err, "must be an object")
 

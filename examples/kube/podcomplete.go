@@ -17,8 +17,7 @@ import (
 // completePod gives a new pod its initial status, and records when a pod gets its node.
 func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	if t := p.Spec.TerminationGracePeriodSeconds; t != nil && *t < 0 {
-		one := int64(1) // a pod always gets time to end
-		p.Spec.TerminationGracePeriodSeconds = &one
+		p.Spec.TerminationGracePeriodSeconds = new(int64(1)) // a pod always gets time to end; templates keep what they say
 	}
 	if old != nil {
 		set(&p.Status.QOSClass, old.Status.QOSClass) // which a status need not repeat
@@ -29,9 +28,6 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 	}
 	mergeLabelKeys(p)
 	moveAppArmor(ctx, p)
-	if period := p.Spec.TerminationGracePeriodSeconds; period != nil && *period < 0 {
-		p.Spec.TerminationGracePeriodSeconds = new(int64(1)) // templates keep what they say
-	}
 	p.Status = corev1.PodStatus{Phase: corev1.PodPending, QOSClass: qualityOf(p)}
 	if len(p.Spec.SchedulingGates) > 0 {
 		p.Status.Conditions = []corev1.PodCondition{{
