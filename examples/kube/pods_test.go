@@ -110,28 +110,38 @@ func TestCREATE_PodsAreJudgedAsByKubernetes(t *testing.T) { judge(t, "testdata/p
 // So do the objects that make pods, and those that scale them.
 func TestCREATE_WorkloadsAreJudgedAsByKubernetes(t *testing.T) { judge(t, "testdata/workloads.json") }
 
-// judge compares a server with the answers in a file.
-func judge(t *testing.T, file string) {
-	var cases []podCase
+// recorded returns the cases of a file. With -update-stored, asking asks the peer for each first, and the file is
+// written again, a line a case.
+func recorded[T any](t *testing.T, file string, asking func(peer *target) func(*T) T) (cases []T) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &cases))
-	if *updateStored {
-		p := thePeer()
-		require.NotNil(t, p, "-peer says which server to ask")
-		plain := plainOf(t, p)
-		lines := make([]string, len(cases))
-		for i := range cases {
-			line, err := json.Marshal(cases[i].ask(t, p, plain))
-			require.NoError(t, err)
-			lines[i] = string(line)
-		}
-		require.NoError(t, os.WriteFile(file, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
-		require.NoError(t, json.Unmarshal([]byte("["+strings.Join(lines, ",")+"]"), &cases))
+	require.NotEmpty(t, cases)
+	if !*updateStored {
+		return cases
 	}
+	p := thePeer()
+	require.NotNil(t, p, "-peer says which server to ask")
+	ask, lines := asking(p), make([]string, len(cases))
+	for i := range cases {
+		cases[i] = ask(&cases[i])
+		line, err := json.Marshal(cases[i])
+		require.NoError(t, err)
+		lines[i] = string(line)
+	}
+	require.NoError(t, os.WriteFile(file, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
+	return cases
+}
+
+// judge compares a server with the answers in a file.
+func judge(t *testing.T, file string) {
+	cases := recorded(t, file, func(peer *target) func(*podCase) podCase {
+		plain := plainOf(t, peer)
+		return func(c *podCase) podCase { return c.ask(t, peer, plain) }
+	})
 	s := serve(t, Options{Unprivileged: true}) // as kube-apiserver without --allow-privileged
 	plain := plainOf(t, s)
-	require.NotEmpty(t, cases)
 	seen := map[string]bool{}
 	for i := range cases {
 		want := cases[i]
@@ -175,25 +185,10 @@ func (u *podUpdate) ask(t *testing.T, s *target) podUpdate {
 
 // Pods and their resizes, ephemeral containers and statuses change as in kube-apiserver.
 func TestUPDATE_PodsChangeAsInKubernetes(t *testing.T) {
-	const file = "testdata/podupdates.json"
-	var cases []podUpdate
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &cases))
-	if *updateStored {
-		p := thePeer()
-		require.NotNil(t, p, "-peer says which server to ask")
-		lines := make([]string, len(cases))
-		for i := range cases {
-			cases[i] = cases[i].ask(t, p)
-			line, err := json.Marshal(cases[i])
-			require.NoError(t, err)
-			lines[i] = string(line)
-		}
-		require.NoError(t, os.WriteFile(file, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
-	}
+	cases := recorded(t, "testdata/podupdates.json", func(peer *target) func(*podUpdate) podUpdate {
+		return func(c *podUpdate) podUpdate { return c.ask(t, peer) }
+	})
 	s := serve(t, Options{Unprivileged: true})
-	require.NotEmpty(t, cases)
 	for _, want := range cases {
 		t.Run(want.Name, func(t *testing.T) {
 			got := want.ask(t, s)

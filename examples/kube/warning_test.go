@@ -2,7 +2,6 @@ package kube
 
 import (
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 
@@ -27,25 +26,10 @@ func (c *warnedCase) ask(t *testing.T, s *target) warnedCase {
 
 // Clients are warned of objects as by kube-apiserver: of what has no effect, and of what will go.
 func TestCREATE_WarningsAreThoseOfKubernetes(t *testing.T) {
-	const file = "testdata/warnings.json"
-	var cases []warnedCase
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &cases))
-	if *updateStored {
-		p := thePeer()
-		require.NotNil(t, p, "-peer says which server to ask")
-		lines := make([]string, len(cases))
-		for i := range cases {
-			cases[i] = cases[i].ask(t, p)
-			line, err := json.Marshal(cases[i])
-			require.NoError(t, err)
-			lines[i] = string(line)
-		}
-		require.NoError(t, os.WriteFile(file, []byte("[\n"+strings.Join(lines, ",\n")+"\n]\n"), 0o644))
-	}
+	cases := recorded(t, "testdata/warnings.json", func(peer *target) func(*warnedCase) warnedCase {
+		return func(c *warnedCase) warnedCase { return c.ask(t, peer) }
+	})
 	s := serve(t, Options{})
-	require.NotEmpty(t, cases)
 	for _, want := range cases {
 		t.Run(want.Name, func(t *testing.T) {
 			got := want.ask(t, s)
