@@ -216,6 +216,13 @@ func checkDeviceSlice(s *resourcev1.ResourceSlice, f *status.Fields) {
 	default:
 		spec.Invalid("{"+strings.Join(given, ", ")+"}", one+", but multiple fields are set")
 	}
+	if n := s.Spec.Pool.ResourceSliceCount; n <= 0 {
+		spec.Child("pool").Child("resourceSliceCount").Invalid(n, "must be greater than zero")
+	}
+	if n := s.Spec.Pool.Generation; n < 0 {
+		spec.Child("pool").Child("generation").Invalid(n, "must be greater than or equal to zero")
+	}
+	checkSliceDevices(s.Spec.Devices, spec.Child("devices"))
 }
 
 // checkDeviceSliceUpdate keeps a slice with its node: the right to write it follows from the node.
