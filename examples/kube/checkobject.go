@@ -199,7 +199,7 @@ func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
 }
 
 func checkQuota(q *corev1.ResourceQuota, f *status.Fields) {
-	for _, name := range sortedAmounts(q.Spec.Hard) {
+	for _, name := range amountNames(q.Spec.Hard) {
 		at := f.At("spec", "hard").Key(string(name))
 		if isResource(at, name) && !strings.Contains(string(name), "/") && (name == "storage" || name == "limits.storage") {
 			at.Invalid(string(name), "must be a standard resource for quota")
@@ -283,7 +283,7 @@ func checkLimitType(name string, at status.Field) {
 
 // checkAmountsOfNode checks what a node has.
 func checkAmountsOfNode(list corev1.ResourceList, at status.Field) {
-	for _, name := range sortedAmounts(list) {
+	for _, name := range amountNames(list) {
 		if q := list[name]; q.Sign() < 0 {
 			at.Child(string(name)).Invalid(q.String(), "must be greater than or equal to 0")
 		}
@@ -653,7 +653,7 @@ func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
 func checkRuntimeClass(c *nodev1.RuntimeClass, f *status.Fields) {
 	isLabel(f.At("handler"), c.Handler)
 	if c.Overhead != nil {
-		for _, name := range sortedAmounts(c.Overhead.PodFixed) {
+		for _, name := range amountNames(c.Overhead.PodFixed) {
 			if q := c.Overhead.PodFixed[name]; q.Sign() < 0 {
 				f.At("overhead", "podFixed").Key(string(name)).Invalid(q.String(), "must be greater than or equal to 0")
 			}

@@ -112,7 +112,7 @@ func checkResources(r *corev1.ResourceRequirements, at status.Field, claims []co
 ) {
 	small, huge := false, false
 	list := func(at status.Field, amounts corev1.ResourceList, also func(corev1.ResourceName, resource.Quantity)) {
-		for _, name := range sortedAmounts(amounts) {
+		for _, name := range amountNames(amounts) {
 			isName(at.Key(string(name)), name)
 			isAmount(at.Key(string(name)), name, amounts[name])
 			also(name, amounts[name])
@@ -187,14 +187,14 @@ func (r *podRules) checkPodResources(at status.Field) {
 	}
 	checkResources(own, at, r.spec.ResourceClaims, checkPodAmount)
 	requests, limits := containersTotal(r.spec, false), containersTotal(r.spec, true)
-	for _, name := range sortedAmounts(requests) {
+	for _, name := range amountNames(requests) {
 		if mine, has := own.Requests[name]; has && less(mine, requests[name]) {
 			sum := requests[name]
 			at.Child("requests").Key(string(name)).Invalid(mine.String(),
 				"must be greater than or equal to aggregate container requests of "+sum.String())
 		}
 	}
-	for _, name := range sortedAmounts(limits) {
+	for _, name := range amountNames(limits) {
 		if mine, has := own.Limits[name]; hugePages(name) && has && less(mine, limits[name]) {
 			sum := limits[name]
 			at.Child("limits").Key(string(name)).Invalid(mine.String(), "must be greater than or equal to aggregate container limits of "+sum.String())
@@ -202,7 +202,7 @@ func (r *podRules) checkPodResources(at status.Field) {
 	}
 	for i := range r.spec.Containers {
 		theirs := r.spec.Containers[i].Resources.Limits
-		for _, name := range sortedAmounts(theirs) {
+		for _, name := range amountNames(theirs) {
 			if mine, has := own.Limits[name]; has && less(mine, theirs[name]) {
 				limit := theirs[name]
 				// kube-apiserver's path, which is none of the object
@@ -214,12 +214,3 @@ func (r *podRules) checkPodResources(at status.Field) {
 }
 
 func less(a, b resource.Quantity) bool { return a.Cmp(b) < 0 }
-
-func sortedAmounts(list corev1.ResourceList) []corev1.ResourceName {
-	out := make([]corev1.ResourceName, 0, len(list))
-	for name := range list {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}

@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -123,12 +124,7 @@ func fillAmounts(to *corev1.ResourceList, from corev1.ResourceList) (added []str
 
 // amountNames returns the resources of a list in order.
 func amountNames(l corev1.ResourceList) []corev1.ResourceName {
-	out := make([]corev1.ResourceName, 0, len(l))
-	for name := range l {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(l))
 }
 
 // Validate rejects what is beyond the bounds.
