@@ -46,8 +46,9 @@ type Converted struct {
 
 // Conversions counts the requests to conversion webhooks. The zero value is ready for use.
 type Conversions struct {
+	byKind series
+
 	mu       sync.Mutex
-	byKind   map[[4]string]*metrics.Histogram
 	requests map[ConversionFailure]*metrics.Histogram
 }
 
@@ -57,11 +58,11 @@ const maxConverted = 20_000
 // CollectMetrics registers the families.
 func (m *Conversions) CollectMetrics(r *metrics.Registry) {
 	r.Collect(conversionFamilies[:], func(b *metrics.Batch) {
+		m.byKind.each(func(labels [4]string, h *metrics.Histogram) {
+			b.Observed(conversionDuration, h, accessTimes, labels[:]...)
+		})
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		for labels, h := range m.byKind {
-			b.Observed(conversionDuration, h, accessTimes, labels[:]...)
-		}
 		for failure, h := range m.requests {
 			result := "success"
 			if failure != "" {
@@ -79,17 +80,13 @@ func (m *Conversions) Converted(c Converted) {
 	if c.Failure == "" {
 		succeeded = "true"
 	}
+	if h := m.byKind.histogram([4]string{c.Definition, c.From, c.To, succeeded}, accessTimes, maxConverted); h != nil {
+		h.Observe(c.Took.Seconds())
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.byKind == nil {
-		m.byKind, m.requests = map[[4]string]*metrics.Histogram{}, map[ConversionFailure]*metrics.Histogram{}
-	}
-	labels := [4]string{c.Definition, c.From, c.To, succeeded}
-	if m.byKind[labels] == nil && len(m.byKind) < maxConverted {
-		m.byKind[labels] = metrics.NewHistogram(accessTimes)
-	}
-	if h := m.byKind[labels]; h != nil {
-		h.Observe(c.Took.Seconds())
+	if m.requests == nil {
+		m.requests = map[ConversionFailure]*metrics.Histogram{}
 	}
 	if m.requests[c.Failure] == nil {
 		m.requests[c.Failure] = metrics.NewHistogram(conversionRequestTimes)

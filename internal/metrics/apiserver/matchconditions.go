@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -40,9 +39,7 @@ type MatchJudged struct {
 // MatchConditions counts the evaluations of match conditions. The zero value is ready for use.
 type MatchConditions struct {
 	errors, exclusions metrics.Counts
-
-	mu    sync.Mutex
-	times map[[4]string]*metrics.Histogram
+	times              series
 }
 
 // CollectMetrics registers the families.
@@ -50,11 +47,7 @@ func (m *MatchConditions) CollectMetrics(r *metrics.Registry) {
 	r.Collect(matchFamilies[:], func(b *metrics.Batch) {
 		m.errors.Report(b, matchErrors)
 		m.exclusions.Report(b, matchExclusions)
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for labels, h := range m.times {
-			b.Observed(matchTime, h, matchTimes, labels[:]...)
-		}
+		m.times.each(func(labels [4]string, h *metrics.Histogram) { b.Observed(matchTime, h, matchTimes, labels[:]...) })
 	})
 }
 
@@ -69,7 +62,7 @@ func (m *MatchConditions) Judged(c MatchJudged) {
 	case c.Webhook:
 		kind, of = "webhook", "validating"
 	}
-	h := m.histogram([4]string{c.Name, kind, c.Operation, of})
+	h := m.times.histogram([4]string{c.Name, kind, c.Operation, of}, matchTimes, maxMatchConditions)
 	if h == nil {
 		return
 	}
@@ -80,19 +73,4 @@ func (m *MatchConditions) Judged(c MatchJudged) {
 	if c.Excluded && c.Webhook {
 		m.exclusions.Add(c.Name, kind, c.Operation, excluded)
 	}
-}
-
-// histogram returns the histogram of a series, nil beyond their bound.
-func (m *MatchConditions) histogram(labels [4]string) *metrics.Histogram {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	h := m.times[labels]
-	if h == nil && len(m.times) < maxMatchConditions {
-		if m.times == nil {
-			m.times = map[[4]string]*metrics.Histogram{}
-		}
-		h = metrics.NewHistogram(matchTimes)
-		m.times[labels] = h
-	}
-	return h
 }

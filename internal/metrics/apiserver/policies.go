@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -36,10 +35,7 @@ type PolicyCheck struct {
 }
 
 // Policies counts the checks of admission policies. The zero value is ready for use.
-type Policies struct {
-	mu     sync.Mutex
-	checks map[[4]string]*metrics.Histogram
-}
+type Policies struct{ checks series }
 
 // maxPolicyChecks bounds the series, since clients choose the names of policies.
 const maxPolicyChecks = 20_000
@@ -47,33 +43,21 @@ const maxPolicyChecks = 20_000
 // CollectMetrics registers the families.
 func (m *Policies) CollectMetrics(r *metrics.Registry) {
 	r.Collect(policyFamilies[:], func(b *metrics.Batch) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for labels, h := range m.checks {
+		m.checks.each(func(labels [4]string, h *metrics.Histogram) {
 			count, duration, all := policyChecks, policyDuration, labels[:]
 			if labels[3] == "" {
 				count, duration, all = mutationChecks, mutationDuration, labels[:3]
 			}
 			b.Add(count, float64(h.Count()), all...)
 			b.Observed(duration, h, policyTimes, all...)
-		}
+		})
 	})
 }
 
 // Checked counts a check.
 func (m *Policies) Checked(c PolicyCheck) {
 	labels := [4]string{c.Policy, c.Binding, c.Failure, c.Action}
-	m.mu.Lock()
-	h := m.checks[labels]
-	if h == nil && len(m.checks) < maxPolicyChecks {
-		if m.checks == nil {
-			m.checks = map[[4]string]*metrics.Histogram{}
-		}
-		h = metrics.NewHistogram(policyTimes)
-		m.checks[labels] = h
-	}
-	m.mu.Unlock()
-	if h != nil {
+	if h := m.checks.histogram(labels, policyTimes, maxPolicyChecks); h != nil {
 		h.Observe(c.Took.Seconds())
 	}
 }
