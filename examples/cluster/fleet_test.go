@@ -412,6 +412,21 @@ func (f *fleet) newest() (last storage.Revision) {
 	return last
 }
 
+// caughtUp waits until the record has what any server has acknowledged.
+func (f *fleet) caughtUp() {
+	f.t.Helper()
+	f.mu.Lock()
+	var least storage.Revision
+	for _, at := range f.known {
+		least = max(least, at)
+	}
+	f.mu.Unlock()
+	for f.newest() < least {
+		require.NoError(f.t, f.t.Context().Err())
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
 // comesBack measures how long it takes from now, when there is a leader, until each server writes again.
 func (f *fleet) comesBack() {
 	f.t.Helper()
