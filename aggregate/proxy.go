@@ -195,6 +195,7 @@ func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
 // request changes nothing.
 func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
+	unsent = unsent || notLookedAt(err)
 	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case errors.Is(err, errRedirect) || errors.Is(err, errCode) || errors.Is(err, errSwitch):
@@ -210,6 +211,15 @@ func (b *backend) failure(r *http.Request, err error) *status.Error {
 	}
 	b.hurry()
 	return status.Timeout("the server behind "+b.service.Name+" has broken the request off; it may have carried it out", 0)
+}
+
+// notLookedAt reports whether a back end has said of a request that it has not looked at it: it goes
+// away, or has too much to do. net/http repeats such requests itself unless they have a body, which it
+// has not kept. Its errors have no type, so their texts count. If those change, a write is 504 again,
+// and nothing is sent twice.
+func notLookedAt(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "received Server's graceful shutdown GOAWAY") || strings.Contains(said, "REFUSED_STREAM")
 }
 
 func (b *backend) unavailable(reason string) *status.Error {
