@@ -28,8 +28,9 @@ type Config struct {
 	// Resolver finds where services listen. Default: Services of the server itself.
 	Resolver Resolver
 
-	// EndpointRouting connects to one of the endpoints of a service and not to its cluster address,
-	// for a server whose machine has no route to cluster addresses.
+	// EndpointRouting sends each request to one of the endpoints of a service and not to its cluster
+	// address, for a server whose machine has no route to cluster addresses. A Resolver is then asked for
+	// each request.
 	EndpointRouting bool
 
 	// AllowLoopback lets services be at loopback addresses. By default a connection to one is refused,

@@ -27,6 +27,7 @@ type backend struct {
 	now         atomic.Pointer[view]
 	again       chan struct{} // asks for a probe before its time
 	openapi     documents
+	endpoints   endpoints
 }
 
 // view is what is known of a back end. It does not change; a change is another view.

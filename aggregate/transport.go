@@ -59,6 +59,12 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	if on, ok := r.Context().Value(passageKey{}).(*passage); ok {
 		r = r.WithContext(on.context) // without the proxy's hook for interim answers
 	}
+	if b.of.cfg.EndpointRouting {
+		var err error
+		if r, err = b.route(r); err != nil {
+			return nil, err
+		}
+	}
 	c := b.connections.Load()
 	through := c.many
 	if len(r.Header["Upgrade"]) > 0 {
@@ -71,6 +77,22 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	out := *res // the transport fills in trailers of its own response
 	out.Trailer = nil
 	return &out, nil
+}
+
+// route sends a request to one of the endpoints, so that all of them are asked and those that have gone
+// are not. An endpoint has connections of its own: one connection would carry all requests.
+func (b *backend) route(r *http.Request) (*http.Request, error) {
+	address, err := b.resolve(r.Context())
+	if err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, &unreachable{err}
+	}
+	to, at := *r, *r.URL
+	at.Host = address // to.Host stays the name of the service
+	to.URL = &at
+	return &to, nil
 }
 
 // reconnect makes new connections if the client certificate or the address of the service has changed.
@@ -101,9 +123,10 @@ func sameCertificate(a, b *tls.Certificate) bool {
 
 func (b *backend) transport(certificate *tls.Certificate, protocols ...string) *http.Transport {
 	t := &http.Transport{
-		DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			conn, err := b.dial(ctx, network, certificate, protocols)
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := b.dial(ctx, network, address, certificate, protocols)
 			if err != nil {
+				b.endpoints.forget()
 				return nil, &unreachable{err}
 			}
 			return conn, nil
@@ -139,8 +162,9 @@ func (b *backend) address(path string) string {
 	return "https://" + net.JoinHostPort(b.serverName(), strconv.Itoa(int(portOf(b.service.Spec.Service)))) + path
 }
 
-// dial connects to the service and verifies its certificate.
-func (b *backend) dial(ctx context.Context, network string, certificate *tls.Certificate, protocols []string) (net.Conn, error) {
+// dial connects to the service and verifies its certificate. address is an endpoint if requests are
+// routed to endpoints, and else a name that says nothing.
+func (b *backend) dial(ctx context.Context, network, address string, certificate *tls.Certificate, protocols []string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.serverName(), NextProtos: protocols}
@@ -157,9 +181,11 @@ func (b *backend) dial(ctx context.Context, network string, certificate *tls.Cer
 	if certificate != nil {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	address, err := b.resolve(ctx)
-	if err != nil {
-		return nil, err
+	if !b.of.cfg.EndpointRouting {
+		var err error
+		if address, err = b.resolve(ctx); err != nil {
+			return nil, err
+		}
 	}
 	dialer := &net.Dialer{Control: b.of.refuse}
 	plain, err := dialer.DialContext(ctx, network, address)
