@@ -18,7 +18,7 @@ import (
 // Config says how back ends are reached.
 type Config struct {
 	// Certificate returns the client certificate under which users are named to back ends. It is
-	// called for each connection and every ProbeEvery, so a renewed one is used soon. Back ends must
+	// called when an APIService changes and every ProbeEvery, so a renewed one is used soon. Back ends must
 	// trust its authority for this alone; see authn/requestheader. Required.
 	//
 	// Nil without an error stands for no certificate. Back ends are then sent requests all the same, as

@@ -87,8 +87,15 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 // circles reports whether this server, or another with its client certificate, has sent a request on
 // already. To send it on again would be the same once more, until all requests in flight are this one.
 func (b *backend) circles(r *http.Request) bool {
-	own := b.connections.Load().certificate
-	return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && own != nil && len(own.Certificate) > 0 &&
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	c, err := b.connected()
+	if err != nil {
+		return false // nothing is sent
+	}
+	own := c.certificate
+	return own != nil && len(own.Certificate) > 0 &&
 		bytes.Equal(r.TLS.PeerCertificates[0].Raw, own.Certificate[0])
 }
 

@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +23,7 @@ import (
 const (
 	dialTimeout    = 5 * time.Second
 	idleTimeout    = 90 * time.Second
+	lateEnd        = time.Second
 	maxIdle        = 32
 	maxHeaderBytes = 64 << 10
 	pingAfter      = 30 * time.Second
@@ -36,6 +39,7 @@ type connections struct {
 	address     string // to which the service resolved
 	many        *http.Transport
 	upgrades    *http.Transport
+	retired     atomic.Bool // they end when nobody uses them
 }
 
 // connect makes the connections under a certificate. It dials nothing.
@@ -46,10 +50,58 @@ func (b *backend) connect(certificate *tls.Certificate, address string) *connect
 	}
 }
 
-// close closes the connections that nobody uses. Requests in flight end as they would have.
+// connected returns the connections of now. A request that comes before the first check, as each does
+// after a change of whom the object trusts, must have the client certificate too.
+func (b *backend) connected() (*connections, error) {
+	for {
+		if c := b.connections.Load(); c != nil {
+			return c, nil
+		}
+		certificate, err := b.of.cfg.Certificate()
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate of this server cannot be read: %w", err)
+		}
+		b.connections.CompareAndSwap(nil, b.connect(certificate, ""))
+	}
+}
+
+// retire ends the connections when nobody uses them.
+func (c *connections) retire() {
+	c.retired.Store(true)
+	c.released()
+}
+
+// released is called when a request has ended. The last one closes connections that are retired:
+// net/http would keep them for idleTimeout, and an object may change many times until then. Requests
+// in flight end as they would have.
+func (c *connections) released() {
+	if c.retired.Load() {
+		c.close()
+		time.AfterFunc(lateEnd, c.close) // of requests and handshakes that are being broken off
+	}
+}
+
+// close closes the connections that nobody uses.
 func (c *connections) close() {
 	c.many.CloseIdleConnections()
 	c.upgrades.CloseIdleConnections()
+}
+
+// arrived is an answer, with its body.
+type arrived struct {
+	response http.Response
+	body     io.ReadCloser
+	over     *connections
+}
+
+// Read reads the body.
+func (a *arrived) Read(p []byte) (int, error) { return a.body.Read(p) }
+
+// Close ends the request.
+func (a *arrived) Close() error {
+	err := a.body.Close()
+	a.over.released()
+	return err
 }
 
 // RoundTrip sends one request. Of the answer, only what inspect judges reaches a client: fields of
@@ -60,23 +112,39 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.WithContext(on.context) // without the proxy's hook for interim answers
 	}
 	if b.of.cfg.EndpointRouting {
-		var err error
-		if r, err = b.route(r); err != nil {
-			return nil, err
+		to, err := b.route(r)
+		if err != nil {
+			return nil, unsent(r, err)
 		}
+		r = to
 	}
-	c := b.connections.Load()
+	c, err := b.connected()
+	if err != nil {
+		return nil, unsent(r, err)
+	}
 	through := c.many
 	if len(r.Header["Upgrade"]) > 0 {
 		through = c.upgrades
 	}
 	res, err := through.RoundTrip(r)
 	if err != nil {
+		c.released()
 		return nil, err
 	}
-	out := *res // the transport fills in trailers of its own response
-	out.Trailer = nil
-	return &out, nil
+	out := &arrived{*res, res.Body, c} // the transport fills in trailers of its own response
+	out.response.Trailer = nil
+	if res.StatusCode != http.StatusSwitchingProtocols { // that one is a connection from now on
+		out.response.Body = out
+	}
+	return &out.response, nil
+}
+
+// unsent is the error for a request of which nothing was sent.
+func unsent(r *http.Request, err error) error {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return &unreachable{err}
 }
 
 // route sends a request to one of the endpoints, so that all of them are asked and those that have gone
@@ -84,10 +152,7 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 func (b *backend) route(r *http.Request) (*http.Request, error) {
 	address, err := b.resolve(r.Context())
 	if err != nil {
-		if r.Body != nil {
-			_ = r.Body.Close()
-		}
-		return nil, &unreachable{err}
+		return nil, err
 	}
 	to, at := *r, *r.URL
 	at.Host = address // to.Host stays the name of the service
@@ -106,11 +171,12 @@ func (b *backend) reconnect(ctx context.Context) error {
 		return err
 	}
 	have := b.connections.Load()
-	if have.address != "" && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
+	if have != nil && have.address != "" && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
 		return nil
 	}
-	b.connections.Store(b.connect(certificate, address))
-	have.close()
+	if have = b.connections.Swap(b.connect(certificate, address)); have != nil {
+		have.retire()
+	}
 	return nil
 }
 
