@@ -24,6 +24,7 @@ type backend struct {
 	proxy   *httputil.ReverseProxy
 
 	connections atomic.Pointer[connections] // nil before the first request
+	shared      atomic.Int64                // connections over HTTP/2
 	now         atomic.Pointer[view]
 	again       chan struct{} // asks for a probe before its time
 	openapi     documents

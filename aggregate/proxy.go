@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -141,7 +142,22 @@ func (b *backend) rewrite(p *httputil.ProxyRequest) {
 	u.Path, u.RawPath = on.exchange.Info.Load().Path, "" // what was authorized, without the prefix of this server
 	p.Out.Host = u.Host
 	p.Out.Trailer = nil // announced names of fields after the body, which this server does not pass on
+	if p.Out.Body == nil && !reads(p.Out.Method) && len(p.Out.Header["Upgrade"]) == 0 {
+		p.Out.Body = once{}
+	}
 }
+
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// once is the empty body of a write. net/http sends a request without a body again after an error of
+// the protocol, when the back end may have carried it out. With a body it does not.
+type once struct{}
+
+// Read returns the end of the body.
+func (once) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close does nothing.
+func (once) Close() error { return nil }
 
 // notTheirs are fields of answers that end at this server: it has set its own, or they tell a browser
 // something about the origin, which is this server and not the back end.
@@ -203,7 +219,6 @@ func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
 	unsent = unsent || notLookedAt(err)
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
 	case errors.Is(err, errRedirect) || errors.Is(err, errCode) || errors.Is(err, errSwitch):
 		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(err.Error())
@@ -212,7 +227,7 @@ func (b *backend) failure(r *http.Request, err error) *status.Error {
 		return b.unavailable("").WithRetryAfter(retrySeconds)
 	case errors.Is(err, context.DeadlineExceeded) || r.Context().Err() != nil:
 		return status.Timeout("the server behind "+b.service.Name+" has not answered in time", 0)
-	case reads:
+	case reads(r.Method):
 		b.hurry()
 		return b.unavailable("").WithRetryAfter(retrySeconds)
 	}

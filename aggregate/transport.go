@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -258,12 +259,49 @@ func (b *backend) dial(ctx context.Context, network, address string, certificate
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(plain, cfg)
+	one := &counted{Conn: plain}
+	conn := tls.Client(one, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = plain.Close()
 		return nil, handshakeError(err)
 	}
+	if conn.ConnectionState().NegotiatedProtocol == "h2" && !one.count(&b.shared) {
+		_ = plain.Close()
+		return nil, errShared
+	}
 	return conn, nil
+}
+
+// maxShared is how many connections over HTTP/2 a back end may have. One carries a hundred requests
+// and more. A back end that says GOAWAY after each answer, and leaves the connection open, would
+// have one for each request of the last idleTimeout.
+const maxShared = 256
+
+var errShared = fmt.Errorf("more than %d connections are open to the server", maxShared)
+
+// counted is a connection that may count among those over HTTP/2.
+type counted struct {
+	net.Conn
+	in   *atomic.Int64 // nil if it does not count
+	gone sync.Once
+}
+
+// count adds the connection to a number until it is closed, if there is room.
+func (c *counted) count(in *atomic.Int64) bool {
+	if in.Add(1) > maxShared {
+		in.Add(-1)
+		return false
+	}
+	c.in = in
+	return true
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	if c.in != nil {
+		c.gone.Do(func() { c.in.Add(-1) })
+	}
+	return c.Conn.Close()
 }
 
 // handshakeError says in short what is wrong with a certificate.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,7 +26,8 @@ type wire struct {
 	w        *world
 	listener net.Listener
 	open     atomic.Int64 // connections
-	writes   atomic.Int64 // requests that are no GET
+	writes   atomic.Int64 // requests with a body
+	toWrites atomic.Bool  // the others get an honest answer
 	says     atomic.Pointer[func(net.Conn)]
 	frames   atomic.Pointer[func(*framer, uint32)]
 }
@@ -41,8 +43,14 @@ func speak(t *testing.T, protocol string, opts ...kindwright.Option) *wire {
 	}
 	l, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
 	out := &wire{w: w, listener: l}
+	var conns sync.Map
+	t.Cleanup(func() {
+		_ = l.Close()
+		for conn := range conns.Range {
+			_ = conn.(net.Conn).Close()
+		}
+	})
 	serve := out.serve
 	if protocol == "h2" {
 		serve = out.serveFrames
@@ -54,8 +62,10 @@ func speak(t *testing.T, protocol string, opts ...kindwright.Option) *wire {
 				return
 			}
 			out.open.Add(1)
+			conns.Store(conn, true)
 			go func() {
 				defer out.open.Add(-1)
+				defer conns.Delete(conn)
 				defer func() { _ = conn.Close() }()
 				serve(conn)
 			}()
@@ -175,7 +185,8 @@ func TestWhatIsNotHTTP(t *testing.T) {
 type framer struct{ net.Conn }
 
 const (
-	frameData, frameHeaders, frameReset, frameSettings, framePing, frameGoAway = 0, 1, 3, 4, 6, 7
+	frameData, frameHeaders, frameReset, frameSettings, framePromise = 0, 1, 3, 4, 5
+	framePing, frameGoAway, frameWindow, frameMore                   = 6, 7, 8, 9
 
 	endStream, endHeaders, ack = 1, 4, 1
 )
@@ -230,10 +241,10 @@ func (o *wire) serveFrames(conn net.Conn) {
 		case kind == framePing && flags&ack == 0:
 			f.frame(framePing, ack, 0, payload)
 		case (kind == frameHeaders || kind == frameData) && flags&endStream != 0:
-			if says := o.frames.Load(); says != nil {
-				if kind == frameData {
-					o.writes.Add(1)
-				}
+			if kind == frameData {
+				o.writes.Add(1)
+			}
+			if says := o.frames.Load(); says != nil && (kind == frameData || !o.toWrites.Load()) {
 				(*says)(f, stream)
 			} else {
 				f.answer(stream, list)
@@ -247,7 +258,7 @@ func (o *wire) serveFrames(conn net.Conn) {
 // at it.
 func TestABackEndThatGoesAway(t *testing.T) {
 	o := speak(t, "h2")
-	ok := func(f *framer, stream uint32) { f.answer(stream, "{}") }
+	ok := func(f *framer, stream uint32) { f.answer(stream, list) } // which a check may ask for, too
 	for name, one := range map[string]struct {
 		first func(*framer, uint32)
 		get   int
@@ -274,32 +285,54 @@ func TestABackEndThatGoesAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var seen atomic.Int64
 			says := func(f *framer, stream uint32) {
-				if seen.Add(1) == 1 {
+				if one.get != 200 || seen.Add(1) == 1 { // a check may come first
 					one.first(f, stream)
 				} else {
 					ok(f, stream)
 				}
 			}
+			o.toWrites.Store(false)
 			o.frames.Store(&ok)
-			code, body := o.w.do("GET", boats, "") // so that the stream is not the first of its connection
-			require.Equal(t, 200, code, body)
+			o.answers(t) // so that the stream is not the first of its connection
 			o.frames.Store(&says)
-			code, body = o.w.do("GET", boats, "")
+			code, body := o.w.do("GET", boats, "")
 			require.Equal(t, one.get, code, body)
-			o.frames.Store(&ok)
-			o.w.await("v1.boats.example.dev", "Passed")
-			o.answers(t)
-			seen.Store(0)
-			o.writes.Store(0)
-			o.frames.Store(&says)
-			res := o.w.send("POST", boats, `{"metadata":{"name":"a"}}`)
-			require.Equal(t, one.post, res.StatusCode)
-			require.Equal(t, one.again, res.Header.Get("Retry-After") != "")
-			require.EqualValues(t, 1, o.writes.Load())
-			o.frames.Store(&ok)
-			o.answers(t)
+			o.toWrites.Store(true)
+			o.frames.Store(&one.first)
+			for _, write := range [][2]string{{"POST", "{}"}, {"POST", ""}, {"DELETE", ""}} {
+				o.answers(t)
+				o.writes.Store(0)
+				res := o.w.send(write[0], boats, write[1])
+				require.Equal(t, one.post, res.StatusCode, write)
+				require.Equal(t, one.again, res.Header.Get("Retry-After") != "")
+				require.EqualValues(t, 1, o.writes.Load(), write)
+			}
 		})
 	}
+}
+
+// A back end says GOAWAY after each answer and leaves the connection open. net/http makes a new one
+// for each request then, and closes the old ones after 90 seconds.
+func TestConnectionsToABackEndAreBounded(t *testing.T) {
+	o := speak(t, "h2")
+	leaves := func(f *framer, stream uint32) {
+		f.answer(stream, list)
+		// Nothing is in flight then.
+		time.AfterFunc(time.Millisecond, func() { f.goAway(stream, noError) })
+	}
+	o.frames.Store(&leaves)
+	codes := map[int]int{}
+	for range 600 {
+		code, _ := o.w.do("GET", boats, "")
+		codes[code]++
+		time.Sleep(4 * time.Millisecond)
+	}
+	t.Log(o.open.Load(), codes)
+	require.Less(t, o.open.Load(), int64(300), "%v", codes)
+	require.Positive(t, codes[200])
+	require.Positive(t, codes[503])
+	code, _ := o.w.do("GET", "/api/v1/namespaces/default", "")
+	require.Equal(t, 200, code)
 }
 
 // answers waits until the back end answers again.
@@ -309,4 +342,56 @@ func (o *wire) answers(t *testing.T) {
 		code, _ := o.w.do("GET", boats, "")
 		return code == 200
 	}, time.Minute, 5*time.Millisecond)
+}
+
+// Frames that break the rules of HTTP/2 end at the connection. Reads are answered with an error, in
+// the time that a request has, and the next one goes over a new connection.
+func TestFramesThatBreakTheRules(t *testing.T) {
+	o := speak(t, "h2", kindwright.HTTP{RequestTimeout: 2 * time.Second})
+	ok := func(f *framer, stream uint32) { f.answer(stream, list) } // which a check may ask for, too
+	long := make([]byte, 16<<10)
+	many := func(send func(*framer, uint32)) func(*framer, uint32) {
+		return func(f *framer, s uint32) {
+			_ = f.SetWriteDeadline(time.Now().Add(10 * time.Second)) // nobody may read as much
+			for range 20_000 {
+				send(f, s)
+			}
+			_ = f.Close()
+		}
+	}
+	for name, says := range map[string]func(*framer, uint32){
+		"data before fields": func(f *framer, s uint32) { f.frame(frameData, endStream, s, []byte("{}")) },
+		"fields without end": func(f *framer, s uint32) { f.frame(frameHeaders, 0, s, []byte{0x88}) },
+		"more and more fields": func(f *framer, s uint32) {
+			f.frame(frameHeaders, 0, s, []byte{0x88})
+			many(func(f *framer, s uint32) { f.frame(frameMore, 0, s, long) })(f, s)
+		},
+		"a promise": func(f *framer, s uint32) {
+			f.frame(framePromise, endHeaders, s, []byte{0, 0, 0, 2, 0x88})
+		},
+		"a bad index": func(f *framer, s uint32) {
+			f.frame(frameHeaders, endHeaders|endStream, s, []byte{0xff, 0xff, 0x7f})
+		},
+		"no code":           func(f *framer, s uint32) { f.frame(frameHeaders, endHeaders|endStream, s, nil) },
+		"no window":         func(f *framer, s uint32) { f.frame(frameWindow, 0, 0, []byte{0, 0, 0, 0}) },
+		"too large a frame": func(f *framer, s uint32) { f.frame(frameData, 0, s, make([]byte, 1<<20)) },
+		"pings":             many(func(f *framer, _ uint32) { f.frame(framePing, 0, 0, make([]byte, 8)) }),
+		"settings":          many(func(f *framer, _ uint32) { f.frame(frameSettings, 0, 0, nil) }),
+		"of no stream":      many(func(f *framer, s uint32) { f.reset(s+1000, refusedStream) }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.frames.Store(&ok)
+			o.answers(t)
+			o.frames.Store(&says)
+			code, body := o.w.do("GET", boats, "")
+			require.Contains(t, []int{503, 504}, code, body)
+			code, _ = o.w.do("GET", "/api/v1/namespaces/default", "")
+			require.Equal(t, 200, code)
+		})
+	}
+	o.frames.Store(&ok)
+	o.answers(t)
+	code, _ := o.w.do("DELETE", services+"/v1.boats.example.dev", "")
+	require.Equal(t, 200, code)
+	require.Eventually(t, func() bool { return o.open.Load() == 0 }, time.Minute, 5*time.Millisecond)
 }
