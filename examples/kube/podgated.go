@@ -18,8 +18,22 @@ const (
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 )
 
+// The gates of kinds that have options of their own.
+const (
+	gateTrustBundles = "ClusterTrustBundle"
+	gateMigrations   = "StorageVersionMigrator"
+)
+
 // has reports whether a feature is on that is off by default.
-func (c *cluster) has(gate string) bool { return c.Features != nil && c.Features(gate) }
+func (c *cluster) has(gate string) bool {
+	switch gate {
+	case gateTrustBundles:
+		return c.TrustBundles
+	case gateMigrations:
+		return c.StorageMigrations
+	}
+	return c.Features != nil && c.Features(gate)
+}
 
 // A podSource is where an object has pods: itself, or a template.
 type podSource struct {

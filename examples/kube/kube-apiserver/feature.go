@@ -91,6 +91,7 @@ const (
 	gateTrustBundles      = "ClusterTrustBundle"
 	gateEnums             = "OpenAPIEnums"
 	gateMigrations        = "StorageVersionMigrator"
+	gateStorageVersions   = "StorageVersionAPI"
 
 	gateStopSignals     = "ContainerStopSignals"
 	gateWorkloads       = "GenericWorkload"
@@ -105,7 +106,7 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable,
 	}
 }
@@ -166,8 +167,7 @@ func (o *options) servedVersions() map[string][]string {
 		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
 		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
-		// Groups of kube-apiserver that are not served here.
-		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": migrations,
+		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": {"v1alpha1"}, "storagemigration.k8s.io": migrations,
 	}
 }
 

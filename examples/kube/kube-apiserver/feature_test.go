@@ -59,8 +59,8 @@ func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
 }
 
 func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
-	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
-	served := map[string][]string{"": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil}
+	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true,admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
+	served := map[string][]string{"": {"v1"}, "storagemigration.k8s.io": nil}
 	var list struct {
 		Groups []struct {
 			Name     string
