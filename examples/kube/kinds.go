@@ -82,8 +82,8 @@ type Options struct {
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
 
-	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io/v1beta1, which a server serves where its
-	// configuration asks for that version, and the plugin ClusterTrustBundleAttest.
+	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io in v1beta1 and v1alpha1, which a server
+	// serves where its configuration asks for them, and the plugin ClusterTrustBundleAttest.
 	TrustBundles bool
 
 	// StorageMigrations adds the kind StorageVersionMigration of storagemigration.k8s.io/v1beta1, which a server serves
@@ -92,8 +92,8 @@ type Options struct {
 
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
-	// fields of pods, MaxUnavailableStatefulSet, and StorageVersionAPI, which adds a role. Without it all are off. New
-	// objects lose the fields of features that are off.
+	// fields of pods, MaxUnavailableStatefulSet, and StorageVersionAPI, which adds a role. PodCertificateRequest adds
+	// a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
@@ -211,7 +211,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admissionKinds(c), certificates(c), trustBundles(c), storageVersions(c), storageMigrations(c), scheduling(c),
+		admissionKinds(c), certificates(c), trustBundles(c), podCertificates(c), storageVersions(c), storageMigrations(c), scheduling(c),
 		{kinds.WithFlowControl(several(flowcontrol(c)))},
 		devices(c),
 	} {

@@ -156,6 +156,9 @@ func (o *options) checkGates() (problems []error) {
 func (o *options) servedVersions() map[string][]string {
 	certificates := []string{"v1"}
 	if o.features[gateTrustBundles].on {
+		certificates = append(certificates, "v1alpha1")
+	}
+	if o.features[gateTrustBundles].on || o.features[gatePodCertificates].on {
 		certificates = append(certificates, "v1beta1")
 	}
 	var migrations []string
