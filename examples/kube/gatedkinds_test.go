@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ type gatedStep struct{ method, path, body string }
 
 // gatedKinds are those that are compared with kube-apiserver.
 func gatedKinds() []gatedKind {
-	return []gatedKind{storageVersionSteps(), trustBundleSteps("v1beta1"), trustBundleSteps("v1alpha1"), podCertificateSteps()}
+	return []gatedKind{storageVersionSteps(), trustBundleSteps("v1beta1"), trustBundleSteps("v1alpha1"), podCertificateSteps(), leaseCandidateSteps("v1beta1"), leaseCandidateSteps("v1alpha2"), leaseSteps()}
 }
 
 // everyGate turns all kinds on.
@@ -244,6 +245,56 @@ func podCertificateSteps() gatedKind {
 		{"DELETE", "/podcertificaterequests/b", ""},
 		{"DELETE", "/podcertificaterequests/c", ""},
 	}}
+}
+
+func leaseCandidateSteps(version string) gatedKind {
+	candidate := func(name, spec string) gatedStep {
+		return gatedStep{"POST", "/leasecandidates", `{"metadata":{"name":"` + name + `"},"spec":{` + spec + `}}`}
+	}
+	spec := func(lease, binary, emulated, strategy string) string {
+		return `"leaseName":"` + lease + `","binaryVersion":"` + binary + `","emulationVersion":"` + emulated + `","strategy":"` + strategy + `"`
+	}
+	const oldest = "OldestEmulationVersion"
+	good := spec("l", "1.36.0", "1.35.0", oldest)
+	return gatedKind{"/apis/coordination.k8s.io/" + version + "/namespaces/default", "leasecandidates", []gatedStep{
+		candidate("A_b.c", good), candidate("a b", good), candidate("..", good), candidate("b", ""),
+		candidate("c", spec("l", "1.35.0", "1.36.0", oldest)), candidate("c", spec("l", "1.36.0-alpha.1", "1.36.0", oldest)),
+		candidate("c", spec("l", "1.36", "v1.35.0", oldest)), candidate("c", spec("l", "1.36.0", "", oldest)),
+		candidate("c", spec("l", "1.36.0", "0.0.0", oldest)), candidate("c", spec("l", "01.36.0", "1.0.0+b", oldest)),
+		candidate("d", spec("l", "1.36.0", "", "example.com/a")), candidate("e", spec("l", "1.36.0", "", "Newest")),
+		candidate("e", spec("l", "1.36.0", "", "a/b/c")), candidate("e", spec("l", "1.36.0", "", "/b")),
+		{"PUT", "/leasecandidates/f", `{"metadata":{"name":"f"},"spec":{` + good + `,"renewTime":"2026-01-01T00:00:00.500000Z","pingTime":"2026-01-01T00:00:00.000001Z"}}`},
+		{"PUT", "/leasecandidates/f", `{"metadata":{"name":"f"},"spec":{` + good + `}}`},
+		{"PATCH", "/leasecandidates/f", `{"spec":{"leaseName":"m"}}`},
+		{"GET", "/leasecandidates?fieldSelector=spec.leaseName%3Dl", ""},
+		{"GET", "/leasecandidates?fieldSelector=spec.strategy%3Dl", ""},
+		{"DELETE", "/leasecandidates/A_b.c", ""}, {"DELETE", "/leasecandidates/d", ""}, {"DELETE", "/leasecandidates/f", ""},
+	}}
+}
+
+func leaseSteps() gatedKind {
+	return gatedKind{"/apis/coordination.k8s.io/v1/namespaces/default", "leases", []gatedStep{
+		{"POST", "/leases", `{"metadata":{"name":"a"}}`},
+		{"PATCH", "/leases/a", `{"spec":{"strategy":"OldestEmulationVersion","preferredHolder":"b"}}`},
+		{"PATCH", "/leases/a", `{"spec":{"strategy":null}}`},
+		{"PATCH", "/leases/a", `{"spec":null}`},
+		{"DELETE", "/leases/a", ""},
+	}}
+}
+
+// Without the feature new leases lose what a coordinator would read, and a lease that has it keeps it.
+func TestLEASE_FieldsOfTheCoordinator(t *testing.T) {
+	const path = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+	const spec = `{"holderIdentity":"x","strategy":"OldestEmulationVersion","preferredHolder":"b"}`
+	var on atomic.Bool
+	s := serve(t, Options{Features: func(gate string) bool { return gate == gateCoordination && on.Load() }})
+	on.Store(true)
+	s.must(t, 201, "POST", path, `{"metadata":{"name":"old"},"spec":`+spec+`}`)
+	on.Store(false)
+	made := s.must(t, 201, "POST", path, `{"metadata":{"name":"new"},"spec":`+spec+`}`)
+	require.Equal(t, map[string]any{"holderIdentity": "x"}, made["spec"])
+	kept := s.must(t, 200, "PATCH", path+"/old", `{"spec":{"preferredHolder":"c"}}`, "Content-Type", merged)
+	require.Equal(t, map[string]any{"holderIdentity": "x", "strategy": "OldestEmulationVersion", "preferredHolder": "c"}, kept["spec"])
 }
 
 // AUTHZ: a gate adds roles, and rules to roles that are there anyway, as kube-apiserver does.

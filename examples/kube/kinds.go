@@ -92,8 +92,8 @@ type Options struct {
 
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
-	// fields of pods, MaxUnavailableStatefulSet, and StorageVersionAPI, which adds a role. PodCertificateRequest adds
-	// a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
+	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases, and
+	// StorageVersionAPI, which adds a role. PodCertificateRequest adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
@@ -211,7 +211,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admissionKinds(c), certificates(c), trustBundles(c), podCertificates(c), storageVersions(c), storageMigrations(c), scheduling(c),
+		admissionKinds(c), certificates(c), trustBundles(c), podCertificates(c), storageVersions(c), leaseCandidates(c), storageMigrations(c), scheduling(c),
 		{kinds.WithFlowControl(several(flowcontrol(c)))},
 		devices(c),
 	} {
@@ -227,7 +227,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	for _, r := range out.Resources {
 		if r.Plural == "leases" && r.Group == "coordination.k8s.io" {
-			r.Writes.RequireVersion = true
+			c.leases(r)
 		}
 		checkPrefixes(r)
 		qualifyFinalizers(r)

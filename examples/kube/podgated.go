@@ -18,6 +18,9 @@ const (
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 )
 
+// gateCoordination is the gate of fields of leases.
+const gateCoordination = "CoordinatedLeaderElection"
+
 // The gates of kinds that have options of their own.
 const (
 	gateTrustBundles = "ClusterTrustBundle"
