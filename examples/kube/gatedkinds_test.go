@@ -268,7 +268,9 @@ func leaseCandidateSteps(version string) gatedKind {
 		{"PATCH", "/leasecandidates/f", `{"spec":{"leaseName":"m"}}`},
 		{"GET", "/leasecandidates?fieldSelector=spec.leaseName%3Dl", ""},
 		{"GET", "/leasecandidates?fieldSelector=spec.strategy%3Dl", ""},
-		{"DELETE", "/leasecandidates/A_b.c", ""}, {"DELETE", "/leasecandidates/d", ""}, {"DELETE", "/leasecandidates/f", ""},
+		{"DELETE", "/leasecandidates/A_b.c", ""},
+		{"DELETE", "/leasecandidates/d", ""},
+		{"DELETE", "/leasecandidates/f", ""},
 	}}
 }
 
