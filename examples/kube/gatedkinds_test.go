@@ -29,7 +29,7 @@ type gatedStep struct{ method, path, body string }
 
 // gatedKinds are those that are compared with kube-apiserver.
 func gatedKinds() []gatedKind {
-	return []gatedKind{storageVersionSteps(), trustBundleSteps("v1beta1"), trustBundleSteps("v1alpha1"), podCertificateSteps(), leaseCandidateSteps("v1beta1"), leaseCandidateSteps("v1alpha2"), leaseSteps()}
+	return []gatedKind{storageVersionSteps(), trustBundleSteps("v1beta1"), trustBundleSteps("v1alpha1"), podCertificateSteps(), leaseCandidateSteps("v1beta1"), leaseCandidateSteps("v1alpha2"), leaseSteps(), taintRuleSteps("v1beta2"), taintRuleSteps("v1alpha3")}
 }
 
 // everyGate turns all kinds on.
@@ -272,6 +272,54 @@ func leaseCandidateSteps(version string) gatedKind {
 		{"DELETE", "/leasecandidates/d", ""},
 		{"DELETE", "/leasecandidates/f", ""},
 	}}
+}
+
+func taintRuleSteps(version string) gatedKind {
+	const added = `"timeAdded":"2026-01-01T00:00:00Z"`
+	rule := func(name, selector, taint string) gatedStep {
+		return gatedStep{"POST", "/devicetaintrules", `{"metadata":{"name":"` + name + `"},"spec":{"deviceSelector":{` + selector + `},"taint":{` + taint + `,` + added + `}}}`}
+	}
+	const good = `"key":"a.b/c","value":"d","effect":"NoExecute"`
+	condition := func(kind string) string {
+		return `{"type":"` + kind + `","status":"True","reason":"R","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}`
+	}
+	state := func(status string) gatedStep {
+		return gatedStep{"PATCH", "/devicetaintrules/a/status", `{"metadata":{"labels":{"a":"b"}},"status":` + status + `}`}
+	}
+	nine := make([]string, 9)
+	for i := range nine {
+		nine[i] = condition("C" + string(rune('a'+i)))
+	}
+	return gatedKind{"/apis/resource.k8s.io/" + version, "devicetaintrules", []gatedStep{
+		rule("a", `"driver":"D.example.com","pool":"a/b.c","device":"e"`, good), rule("b", ``, good),
+		rule("c", `"driver":"","pool":"","device":""`, good), rule("c", `"driver":"_","pool":"a//_","device":"a.b"`, good),
+		rule("c", `"driver":"`+strings.Repeat("d", 64)+`"`, good), rule("c", ``, `"key":"","value":"d","effect":""`),
+		rule("c", ``, `"key":"a b","value":"-","effect":"All"`),
+		{"POST", "/devicetaintrules", `{"metadata":{"name":"c"},"spec":{}}`},
+		{"PATCH", "/devicetaintrules/a", `{"metadata":{"labels":{"x":"y"}},"spec":{"taint":{"value":"e"}},"status":{"conditions":[]}}`},
+		{"PATCH", "/devicetaintrules/a", `{"spec":{"taint":{"effect":"None","timeAdded":"2026-02-01T00:00:00Z"}}}`},
+		{"PATCH", "/devicetaintrules/a", `{"spec":{"taint":{"effect":"Some","timeAdded":"2026-03-01T00:00:00Z"}}}`},
+		state(`{"conditions":[` + condition("A") + `]}`), state(`{"conditions":[{"type":"A b","status":"Yes"}]}`),
+		state(`{"conditions":[` + strings.Join(nine, ",") + `]}`),
+		{"PUT", "/devicetaintrules/b", `{"metadata":{"name":"b"},"spec":{"taint":{` + good + `,` + added + `}}}`},
+		{"DELETE", "/devicetaintrules/a", ""},
+		{"DELETE", "/devicetaintrules/b", ""},
+		{"DELETE", "/devicetaintrules/c", ""},
+	}}
+}
+
+// The time of a taint is that of its effect, unless a client says another.
+func TestCREATE_TaintRulesSaySinceWhen(t *testing.T) {
+	options, config := everyGate()
+	s := serveOn(t, memory.New(), options, config)
+	const path, at0 = "/apis/resource.k8s.io/v1beta2/devicetaintrules", "2026-01-01T00:00:00Z"
+	made := s.must(t, 201, "POST", path, `{"metadata":{"name":"new"},"spec":{"taint":{"key":"k","effect":"None"}}}`)
+	require.NotEmpty(t, at(made, "spec", "taint", "timeAdded"))
+	s.must(t, 201, "POST", path, `{"metadata":{"name":"old"},"spec":{"taint":{"key":"k","effect":"None","timeAdded":"`+at0+`"}}}`)
+	same := s.must(t, 200, "PATCH", path+"/old", `{"spec":{"taint":{"value":"v"}}}`, "Content-Type", merged)
+	require.Equal(t, at0, at(same, "spec", "taint", "timeAdded"))
+	other := s.must(t, 200, "PATCH", path+"/old", `{"spec":{"taint":{"effect":"NoExecute"}}}`, "Content-Type", merged)
+	require.NotEqual(t, at0, at(other, "spec", "taint", "timeAdded"))
 }
 
 func leaseSteps() gatedKind {

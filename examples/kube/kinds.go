@@ -93,7 +93,7 @@ type Options struct {
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
 	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases, and
-	// StorageVersionAPI, which adds a role. PodCertificateRequest adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
+	// StorageVersionAPI and DRADeviceTaintRules, which add roles. PodCertificateRequest adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
@@ -213,7 +213,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
 		admissionKinds(c), certificates(c), trustBundles(c), podCertificates(c), storageVersions(c), leaseCandidates(c), storageMigrations(c), scheduling(c),
 		{kinds.WithFlowControl(several(flowcontrol(c)))},
-		devices(c),
+		devices(c), deviceTaintRules(c),
 	} {
 		for _, k := range area {
 			b, err := k.Define(env)

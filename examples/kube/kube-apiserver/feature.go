@@ -99,6 +99,7 @@ const (
 	gatePodCertificates = "PodCertificateRequest"
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 	gateCoordination    = "CoordinatedLeaderElection"
+	gateTaintRules      = "DRADeviceTaintRules"
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
@@ -108,7 +109,7 @@ func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
-		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
 	}
 }
 
@@ -170,7 +171,7 @@ func (o *options) servedVersions() map[string][]string {
 		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
 		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1", "v1alpha2", "v1beta1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
-		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
+		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1alpha3", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
 		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": {"v1alpha1"}, "storagemigration.k8s.io": migrations,
 	}
 }

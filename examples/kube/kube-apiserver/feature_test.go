@@ -59,7 +59,7 @@ func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
 }
 
 func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
-	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true,coordination.k8s.io/v1beta1=true,coordination.k8s.io/v1alpha2=true,admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
+	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true,coordination.k8s.io/v1beta1=true,coordination.k8s.io/v1alpha2=true,admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true")
 	served := map[string][]string{"": {"v1"}, "storagemigration.k8s.io": nil}
 	var list struct {
 		Groups []struct {
