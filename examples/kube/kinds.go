@@ -96,6 +96,10 @@ type Options struct {
 	// StorageVersionAPI and DRADeviceTaintRules, which add roles. PodCertificateRequest adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
+	// FeaturesOff says which features of Kubernetes are off that are on by default, by the names of their gates:
+	// MutablePodResourcesForSuspendedJobs and MutableSchedulingDirectivesForSuspendedJobs. Without it none is off.
+	FeaturesOff func(gate string) bool
+
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
 	// without the feature OpenAPIEnums.
 	UntoldValues bool

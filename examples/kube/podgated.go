@@ -21,6 +21,15 @@ const (
 // gateCoordination is the gate of fields of leases.
 const gateCoordination = "CoordinatedLeaderElection"
 
+// The gates of what may change in a suspended job. They are on by default.
+const (
+	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
+	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
+)
+
+// off reports whether a feature is off that is on by default.
+func (c *cluster) off(gate string) bool { return c.FeaturesOff != nil && c.FeaturesOff(gate) }
+
 // The gates of kinds that have options of their own.
 const (
 	gateTrustBundles = "ClusterTrustBundle"

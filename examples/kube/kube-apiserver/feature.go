@@ -101,6 +101,9 @@ const (
 	gateCoordination    = "CoordinatedLeaderElection"
 	gateTaintRules      = "DRADeviceTaintRules"
 
+	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
+	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -109,7 +112,7 @@ func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
-		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules, gateSuspendedResources, gateSuspendedPlaces,
 	}
 }
 

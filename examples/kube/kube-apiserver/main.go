@@ -158,6 +158,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 		UntoldValues:        !o.features[gateEnums].on,
 		StorageMigrations:   o.features[gateMigrations].on,
 		Features:            o.has,
+		FeaturesOff:         func(gate string) bool { return !o.features[gate].on },
 		TrustBundles:        o.features[gateTrustBundles].on,
 		ProvideNamespaces:   slices.Contains(o.enabled, kube.NamespaceAutoProvisionName),
 		StaticWebhooks:      o.staticWebhooks,
