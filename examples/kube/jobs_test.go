@@ -112,3 +112,29 @@ func TestUPDATE_SuspendedJobsWithoutTheFeatures(t *testing.T) {
 		patch("old", place, c.stopped)
 	}
 }
+
+// The signal that ends a container is one of the system that the pod names; OpenAPI tells those of Linux.
+func TestCREATE_StopSignals(t *testing.T) {
+	s := serve(t, Options{Features: func(gate string) bool { return gate == gateStopSignals }})
+	pod := func(spec, signal string) (int, map[string]any) {
+		return s.do(t, "POST", podsPath+"?dryRun=All", `{"metadata":{"name":"p"},"spec":{`+spec+`"containers":[{"name":"c","image":"x","lifecycle":{"stopSignal":"`+signal+`"}}]}}`)
+	}
+	const field = "spec.containers[0].lifecycle.stopSignal"
+	for _, c := range []struct{ spec, signal, want string }{
+		{"", "SIGTERM", field + " FieldValueForbidden"},
+		{`"os":{"name":"linux"},`, "SIGTERM", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMIN+15", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMAX-14", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMAX-15", field + " FieldValueNotSupported"},
+		{`"os":{"name":"windows"},`, "SIGKILL", ""},
+		{`"os":{"name":"windows"},`, "SIGHUP", field + " FieldValueNotSupported"},
+	} {
+		code, got := pod(c.spec, c.signal)
+		if c.want == "" {
+			require.Equal(t, 201, code, "%s: %v", c.signal, got)
+			continue
+		}
+		require.Equal(t, []string{"422 Invalid", c.want}, refusal(code, got), c.signal)
+	}
+	require.Len(t, linuxSignals(), 65)
+}
