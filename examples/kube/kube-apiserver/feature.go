@@ -98,6 +98,8 @@ const (
 	gatePodCertificates = "PodCertificateRequest"
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 
+	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field, which has no effect
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -105,7 +107,7 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates, gateIssuerEgress,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable,
 	}
 }
