@@ -63,6 +63,8 @@ var elsewhere = map[string][]string{
 	"VER-11":    {"config"},
 
 	"AUTHN-16": {"examples/kube/kube-apiserver"}, // a client of Kubernetes
+	"AUTHN-18": {"extension"},                    // a server that looks it up in another one
+	"ERR-18":   {"extension"},
 
 	"ERR-09":  {"client"}, // what a client does
 	"ERR-10":  {"client"}, //
@@ -91,10 +93,7 @@ var elsewhere = map[string][]string{
 var later = map[string]string{
 	"VER-14": "the document gives no criteria",
 
-	"AUTHN-18": "servers that look the configuration up in another server",
-
 	"HEALTH-08": "advice for operators",
-	"ERR-18":    "authentication configuration",
 	"LIM-08":    "the plugin EventRateLimit, of examples/kube",
 	"LIM-12":    "the plugin DefaultTolerationSeconds",
 	"LIM-16":    "the document gives no limits",
