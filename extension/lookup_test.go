@@ -44,7 +44,7 @@ func TestAUTHN_18_ERR_18_ALookUpThatFailsIsFatal(t *testing.T) {
 				w := newWorld(t)
 				c.prepare(w)
 				for _, tolerate := range []bool{false, true} {
-					err, said := w.lookUp(tolerate)
+					said, err := w.lookUp(tolerate)
 					if c.detail == "" || tolerate {
 						require.NoError(t, err)
 						require.Equal(t, c.detail != "", strings.Contains(said, "are not known yet"), said)
@@ -59,7 +59,7 @@ func TestAUTHN_18_ERR_18_ALookUpThatFailsIsFatal(t *testing.T) {
 }
 
 // lookUp does the first step of Run, whose error Run returns.
-func (w *world) lookUp(tolerate bool) (err error, said string) {
+func (w *world) lookUp(tolerate bool) (said string, err error) {
 	w.t.Helper()
 	var log strings.Builder
 	e, err := New(Config{
@@ -73,7 +73,7 @@ func (w *world) lookUp(tolerate bool) (err error, said string) {
 	err = e.lookUp(ctx)
 	stop()
 	<-done
-	return err, log.String()
+	return log.String(), err
 }
 
 // The program ends with the error, and has not listened.

@@ -71,6 +71,9 @@ var elsewhere = map[string][]string{
 	"ERR-12":  {"client"}, //
 	"ERR-16":  {"examples/internal/program"},
 	"FLAG-10": {"internal/accessflags"},
+	"FLAG-12": {"admission/tolerationseconds"}, // what a program adds that serves pods
+	"LIM-12":  {"admission/tolerationseconds"}, //
+	"LIM-08":  {"examples/kube"},
 	"LIM-06":  {"config"},
 	"LIM-07":  {"config"},
 	"LIM-14":  {"cel"},
@@ -94,11 +97,8 @@ var later = map[string]string{
 	"VER-14": "the document gives no criteria",
 
 	"HEALTH-08": "advice for operators",
-	"LIM-08":    "the plugin EventRateLimit, of examples/kube",
-	"LIM-12":    "the plugin DefaultTolerationSeconds",
 	"LIM-16":    "the document gives no limits",
 	"AUD-29":    "the document gives no values",
-	"FLAG-12":   "the plugin DefaultTolerationSeconds",
 	"STORE-07":  "the live view is always on, so there are no two results to compare",
 }
 
