@@ -29,7 +29,9 @@ func Plugin(domain string, options ...Option) admission.Plugin {
 		in("resource", "resourceslices"): checkSlice, in("certificates", "certificatesigningrequests"): checkSigning,
 	}}
 	for _, o := range options {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	return admission.Plugin{
 		Name:    Name,
