@@ -28,7 +28,7 @@ func Usable(b Backend) error {
 // usable returns b, or a backend that says what is wrong with it.
 func usable(b Backend) Backend {
 	if err := Usable(b); err != nil {
-		return misused{err}
+		return misused{b, err}
 	}
 	return b
 }
@@ -46,9 +46,18 @@ func checkLimits(l Limits) error {
 }
 
 // misused is a backend that was never there. Its constructors return no error, so each call does.
-type misused struct{ err error }
+type misused struct {
+	backend Backend // what was given
+	err     error
+}
 
-var _ Backend = misused{}
+var (
+	_ Backend   = misused{}
+	_ Unwrapper = misused{}
+)
+
+// Unwrap returns what was given, which may be nil.
+func (m misused) Unwrap() Backend { return m.backend }
 
 func (m misused) Get(context.Context, string) (Record, error)     { return Record{}, m.err }
 func (m misused) List(context.Context, ListRequest) (Page, error) { return Page{}, m.err }

@@ -59,7 +59,7 @@ func NewKeySet(keys ...PublicKey) (*KeySet, error) {
 	var all, public []jws.Key
 	for i, k := range keys {
 		if guard.IsNil(k.Key) {
-			return nil, fmt.Errorf("serviceaccount.NewKeySet: Key of key %d is nil: it must be an RSA or ECDSA key", i)
+			return nil, fmt.Errorf("serviceaccount.NewKeySet: key %d is nil and signs no tokens: it must be an RSA or ECDSA key", i)
 		}
 		one := jws.Key{ID: k.ID, Public: k.Key}
 		all = append(all, one)
