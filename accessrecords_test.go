@@ -406,7 +406,7 @@ func TestD11_EveryAttemptIsRecorded(t *testing.T) {
 		with(ann, "H8", func(a *attempt) { a.header = append(presenting(goodToken), "Origin", "https://good.example.evil.com") }),
 		with(ann, "H8", func(a *attempt) { a.header = append(presenting(goodToken), "Origin", "null") }),
 		with(ann, "D1", func(a *attempt) {
-			a.path, a.code, a.user, a.how, a.verb, a.on = gadgetPath+"/a%0d%0a%1b%5b31m", 400, "", "", "get", none // nobody is asked who it is
+			a.path, a.code, a.verb, a.on = gadgetPath+"/a%0d%0a%1b%5b31m", 400, "get", none // nobody is asked whether she may
 		}),
 		with(ann, "D1", func(a *attempt) {
 			a.header = append(presenting(goodToken), "User-Agent", "a\u2028b")

@@ -251,7 +251,11 @@ func TestAUD_36_RequestsThatTheServerRejectsAreRecorded(t *testing.T) {
 		user                     string
 		message                  string
 	}{
-		{"unparsed", "GET", "/apis/%zz", "", nil, 400, twoStages[1:], "", ""},
+		{"unparsed", "GET", "/apis/%zz", "", nil, 400, twoStages, "admin", "path"},
+		{"unparsed slash", "DELETE", gadgetPath + "/a%2Fb", "", nil, 400, twoStages, "admin", "encoded slash"},
+		{"unparsed blanks", "GET", "/apis//v1", "", nil, 404, twoStages, "admin", "could not find"},
+		{"unparsed method", "FROB", "/apis/%zz", "", nil, 405, twoStages, "admin", ""},
+		{"unparsed of nobody", "GET", "/apis/%zz", "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},
 		{"query", "GET", gadgetPath + "?labelSelector=a%20b", "", nil, 400, twoStages, "admin", "unable to parse"},
 		{"semicolon", "GET", gadgetPath + "?a;b", "", nil, 400, twoStages, "admin", "semicolon"},
 		{"query of nobody", "GET", gadgetPath + "?limit=x", "", []string{"X-User", ""}, 401, twoStages[1:], "", "Unauthorized"},

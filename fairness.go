@@ -1,14 +1,18 @@
 package kindwright
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/flowcontrol"
+	"github.com/kindwright/kindwright/internal/flow"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
@@ -20,7 +24,8 @@ import (
 // Fairness shares what the server does at once by objects of the API: FlowSchema says which requests
 // belong together, PriorityLevelConfiguration which part they have of the sum of Limits.Reads and
 // Limits.Writes. A request waits for a quarter of its time at most, and is then answered with 429.
-// Watches and connections count until their answer begins. The limits of Limits for one user's reads
+// Watches and connections count until their answer begins, and nobody counts while the rest of their body
+// does not come. The limits of Limits for one user's reads
 // and writes do not hold then; all others do.
 //
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.FlowControl(), …),
@@ -70,19 +75,93 @@ func (s *Server) seat(w http.ResponseWriter, r *http.Request, x *request.Exchang
 		tellPlace(w, &place)
 		return place, true
 	}
-	patience := longestWait
-	if deadline, ok := r.Context().Deadline(); ok {
-		patience = min(patience, time.Until(deadline)/4)
-	}
 	began := time.Now()
-	place, reason := s.fairness.Enter(r.Context(), &a, 1, patience)
+	place, reason := s.fairness.Enter(r.Context(), &a, 1, patienceOf(r.Context()))
 	x.Spend(request.Queueing, time.Since(began))
 	tellPlace(w, &place)
 	if reason != "" {
-		busy(w, r, "too many requests are in flight at their priority level ("+reason+")")
+		negotiate.Linger(w, r)
+		negotiate.WriteError(w, r, status.TooManyRequests(noSeat(reason), retryWhenBusy))
 		return place, false
 	}
 	return place, true
+}
+
+// patienceOf is how long a request may wait for a seat: a quarter of its time.
+func patienceOf(ctx context.Context) time.Duration {
+	patience := longestWait
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/4)
+	}
+	return patience
+}
+
+// heldSeat is the place of a request whose body is read. It is given back while the body does not come.
+type heldSeat struct {
+	server   *Server
+	exchange *request.Exchange
+	asks     authz.Attributes
+
+	mu      sync.Mutex
+	place   flowcontrol.Place // guarded by mu, as is what follows
+	waiting flow.Hold         // of a request without a seat
+	away    bool
+	left    bool // the request has ended
+}
+
+// hold makes the place of a request one that it gives back while its body does not come.
+func (s *Server) hold(x *request.Exchange, user *authn.User, place flowcontrol.Place) *heldSeat {
+	h := &heldSeat{server: s, exchange: x, asks: attributesOf(x.Info.Load()), place: place, waiting: s.load.bodies.For(user.Name)}
+	h.asks.User = *user
+	x.Seat = h
+	return h
+}
+
+// Yield gives the seat back, and counts the request as a body that arrives.
+func (h *heldSeat) Yield() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.away || h.left {
+		return true
+	}
+	h.place.Leave()
+	h.away = true
+	return h.waiting.Count()
+}
+
+// Return waits for a seat again. Enter has decided where the request belongs, and does so anew: the
+// objects may have changed.
+func (h *heldSeat) Return(ctx context.Context) error {
+	h.mu.Lock()
+	away := h.away
+	h.mu.Unlock()
+	if !away {
+		return nil
+	}
+	began := time.Now()
+	place, reason := h.server.fairness.Enter(ctx, &h.asks, 1, patienceOf(ctx))
+	h.exchange.Spend(request.Queueing, time.Since(began))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.waiting.Release()
+	if reason != "" {
+		return status.TooManyRequests(noSeat(reason), retryWhenBusy)
+	}
+	h.place, h.away = place, false
+	return nil
+}
+
+// leave gives back what the request has.
+func (h *heldSeat) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left = true
+	h.place.Leave()
+	h.waiting.Release()
+}
+
+func noSeat(reason string) string {
+	return "too many requests are in flight at their priority level (" + reason + "), please try again later"
 }
 
 // tellPlace says in the header where a request belongs. Source: APF-07.

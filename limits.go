@@ -156,11 +156,18 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 			if !ok {
 				return
 			}
-			defer place.Leave()
-			if class != flow.Streaming {
+			switch {
+			case class == flow.Writing && r.ContentLength != 0:
+				held := s.hold(x, &user, place)
+				defer held.leave()
+				next.ServeHTTP(w, r)
+				return
+			case class != flow.Streaming:
+				defer place.Leave()
 				next.ServeHTTP(w, r)
 				return
 			}
+			defer place.Leave()
 			x.Begun = place.Leave
 		}
 		if !s.load.enter(r.Context(), x, class, user.Name, privileged) {

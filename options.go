@@ -1,6 +1,7 @@
 package kindwright
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -134,7 +135,16 @@ func Serve(definitions ...registry.Definition) Option {
 // credential decides. Requests without any credential are anonymous unless Access.NoAnonymous is
 // set.
 func Authenticate(a ...authn.Authenticator) Option {
-	return adding("Authenticate", "authenticator", a, func(c *config) *[]authn.Authenticator { return &c.authenticators })
+	add := adding("Authenticate", "authenticator", a, func(c *config) *[]authn.Authenticator { return &c.authenticators })
+	return optionFunc(func(c *config) error {
+		problems := []error{add.apply(c)}
+		for _, one := range a {
+			if err := authn.Validate(one); err != nil {
+				problems = append(problems, fmt.Errorf("Authenticate: %w", err))
+			}
+		}
+		return errors.Join(problems...)
+	})
 }
 
 // Authorize adds authorizers, asked in order until one allows or denies. Members of system:masters

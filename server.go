@@ -90,6 +90,8 @@ func New(b storage.Backend, opts ...Option) (*Server, error) {
 	var problems []error
 	if absent(b) {
 		problems = append(problems, errors.New("a storage backend is required: it is nil; make one with bbolt.Open or memory.New, and look at their errors"))
+	} else if err := storage.Usable(b); err != nil {
+		problems = append(problems, err)
 	}
 	for _, o := range opts {
 		if o == nil {

@@ -87,6 +87,8 @@ func New(cfg Config) (*Aggregator, error) {
 		return nil, errors.New("aggregate: Config.Certificate is required: back ends know this server by it, and believe no user without it")
 	case cfg.Resolver != nil && guard.IsNil(cfg.Resolver):
 		return nil, errors.New("aggregate: Config.Resolver holds a nil pointer")
+	case without(cfg.Resolver):
+		return nil, errors.New("aggregate: Config.Resolver: the objects given to Services are nil")
 	case cfg.ProbeEvery < 0 || cfg.Timeout < 0:
 		return nil, errors.New("aggregate: Config.ProbeEvery and Config.Timeout must not be negative")
 	}

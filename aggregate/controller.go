@@ -3,6 +3,7 @@ package aggregate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,10 +26,13 @@ const (
 // start makes the objects of the server's own group versions, and reads all others. It asks no back
 // end, so none can delay the start.
 func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
-	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
-	front := a.front()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.engine != nil {
+		return errors.New("aggregate: another server has this Aggregator: make one with aggregate.New for each server")
+	}
+	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
+	front := a.front()
 	for s, err := range front.List(ctx, "", registry.ListRequest{}) {
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -85,7 +87,8 @@ type services struct {
 
 // Services returns a resolver that reads the Services of a server, and with endpoints their
 // EndpointSlices: it returns the address of a ready endpoint then, and otherwise that of the service, which
-// needs a proxy on this machine. domain is that of the server's own groups, such as "k8s.io".
+// needs a proxy on this machine. domain is that of the server's own groups, such as "k8s.io". Without objects
+// nothing can be resolved, and New refuses the resolver.
 func Services(objects registry.Objects, domain string, endpoints bool) Resolver {
 	return services{objects, domain, endpoints}
 }
@@ -117,6 +120,12 @@ type slice struct {
 	} `json:"endpoints"`
 }
 
+// without reports whether a resolver of Services has no objects to look in.
+func without(r Resolver) bool {
+	s, ok := r.(services)
+	return ok && guard.IsNil(s.objects)
+}
+
 // Resolve implements Resolver. Reasons and messages are those of kube-aggregator.
 func (s services) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
 	found, err := s.all(ctx, namespace, name, port)
@@ -128,6 +137,9 @@ func (s services) Resolve(ctx context.Context, namespace, name string, port int3
 
 // all returns where a service listens: at one address at least.
 func (s services) all(ctx context.Context, namespace, name string, port int32) ([]string, error) {
+	if without(s) {
+		return nil, errors.New("aggregate.Services: the objects are nil: pass those of a server")
+	}
 	target := registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: namespace, Name: name}
 	entry, err := s.objects.Get(ctx, target, registry.ListRequest{AnyState: true})
 	switch {

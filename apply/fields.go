@@ -102,7 +102,9 @@ func New(versions []Version, convert Convert, options ...Option) (*Fields, error
 		return nil, errors.New("a kind with several versions needs a Convert function")
 	}
 	for _, o := range options {
-		o(f)
+		if o != nil {
+			o(f)
+		}
 	}
 	return f, nil
 }

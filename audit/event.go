@@ -56,8 +56,11 @@ type UserInfo struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// UserInfoOf is a user for a record.
+// UserInfoOf is a user for a record. Nil is nobody.
 func UserInfoOf(u *authn.User) UserInfo {
+	if u == nil {
+		return UserInfo{}
+	}
 	return UserInfo{Username: u.Name, UID: u.UID, Groups: u.Groups, Extra: u.Extra}
 }
 

@@ -146,16 +146,44 @@ func Anonymous() Authenticator {
 
 // AnonymousAt is [Anonymous] for requests with one of these paths alone, letter by letter. Other
 // requests without a credential stay without a user. A server that admits nobody else as anonymous
-// gives it as the last authenticator.
+// gives it as the last authenticator. A path begins with a slash, or no request could have it: a server
+// with another one does not start.
 // Source: AUTHNCFG-09.
-func AnonymousAt(paths ...string) Authenticator {
-	anonymous := Anonymous()
-	return Func(func(r *http.Request) (User, bool, error) {
-		if !slices.Contains(paths, r.URL.Path) {
-			return User{}, false, nil
+func AnonymousAt(paths ...string) Authenticator { return anonymousAt{slices.Clone(paths)} }
+
+type anonymousAt struct{ paths []string }
+
+// Authenticate implements Authenticator.
+func (a anonymousAt) Authenticate(r *http.Request) (User, bool, error) {
+	if !slices.Contains(a.paths, r.URL.Path) {
+		return User{}, false, nil
+	}
+	return Anonymous().Authenticate(r)
+}
+
+// Validate returns which paths no request can have.
+func (a anonymousAt) Validate() error {
+	var problems []error
+	for _, p := range a.paths {
+		if !strings.HasPrefix(p, "/") {
+			problems = append(problems, fmt.Errorf("AnonymousAt: path %q must begin with a slash", p))
 		}
-		return anonymous.Authenticate(r)
-	})
+	}
+	return errors.Join(problems...)
+}
+
+// Validate returns what is wrong with an authenticator, if it can tell, or with the members of a Union.
+func Validate(a Authenticator) error {
+	var problems []error
+	if v, ok := a.(interface{ Validate() error }); ok {
+		problems = append(problems, v.Validate())
+	}
+	if u, ok := a.(interface{ Unwrap() []Authenticator }); ok {
+		for _, member := range u.Unwrap() {
+			problems = append(problems, Validate(member))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // HasCredential reports whether the request claims an identity: by an Authorization header of any

@@ -72,7 +72,9 @@ func Middleware(a Authenticator, opts ...Option) func(http.Handler) http.Handler
 	m := &middleware{authenticator: a, log: logr.Discard(), refuse: WriteStatus, put: WithUser}
 	m.known.Store(newSecrets(a))
 	for _, o := range opts {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

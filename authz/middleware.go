@@ -59,7 +59,9 @@ func Middleware(z Authorizer, attributes AttributesFunc, opts ...Option) func(ht
 		told: func(*http.Request, Attributes, Decision, string) {},
 	}
 	for _, o := range opts {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -103,8 +103,8 @@ func (r *AdmissionRun) value(ctx context.Context, x *AdmissionExpression) (ref.V
 	if x.failed != nil {
 		return nil, fmt.Errorf("compilation error: %w", x.failed)
 	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := ended(ctx); err != nil {
+		return nil, err
 	}
 	r.current, r.spent = ctx, 0
 	v, cost, err := x.code.run(ctx, r, x.code.most > cheap)

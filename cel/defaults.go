@@ -21,6 +21,9 @@ func (r *Rules) ValidateDefaults(
 	if r == nil {
 		return nil
 	}
+	if ctx == nil {
+		return noContext(at)
+	}
 	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, most: maxRuleProblems}
 	e.visitDefaults(r.root, document, at)
 	return e.problems

@@ -110,8 +110,8 @@ func (x *Expression[T]) Holds(ctx context.Context, input T) (bool, error) {
 }
 
 func (x *Expression[T]) run(ctx context.Context, input T) (ref.Val, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := ended(ctx); err != nil {
+		return nil, err
 	}
 	object, err := typed.Encode(&input)
 	if err != nil {

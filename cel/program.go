@@ -73,8 +73,8 @@ func (p *Program) Holds(ctx context.Context, values Values) (bool, error) {
 }
 
 func (p *Program) run(ctx context.Context, values Values) (ref.Val, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	if err := ended(ctx); err != nil {
+		return nil, err
 	}
 	result, _, err := p.program.ContextEval(ctx, map[string]any(values))
 	var cancelled interpreter.EvalCancelledError
@@ -255,4 +255,18 @@ func textSize(v ref.Val) uint64 {
 		}
 	}
 	return 0
+}
+
+// errNoContext is about a mistake of the program, which would be a panic far below.
+var errNoContext = errors.New("the context is nil: pass the one of the request, or context.Background()")
+
+// ended returns why an evaluation must not begin.
+func ended(ctx context.Context) error {
+	switch {
+	case ctx == nil:
+		return errNoContext
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return nil
 }

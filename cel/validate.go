@@ -40,6 +40,9 @@ func (r *Rules) Validate(ctx context.Context, object, old map[string]any, sound 
 	if r == nil {
 		return nil
 	}
+	if ctx == nil {
+		return noContext(nil)
+	}
 	if r.evaluated != nil {
 		start := time.Now()
 		defer func() { r.evaluated(time.Since(start)) }()
@@ -320,4 +323,11 @@ func (e *evaluation) explain(r *rule, vars *variables) (text, problem string) {
 		return plain, ""
 	}
 	return line, ""
+}
+
+// noContext is the outcome without a context.
+func noContext(at *status.Path) []status.FieldError {
+	e := &evaluation{}
+	e.fail(at, meta.CauseInternalError, nil, errNoContext.Error())
+	return e.problems
 }

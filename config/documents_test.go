@@ -48,7 +48,7 @@ func TestDocumentsAreJudgedAsByKubernetes(t *testing.T) {
 	rules := config.AuthorizationRules{Types: []string{"AlwaysAllow", "AlwaysDeny", "ABAC", "Node", "RBAC"}, TypeNames: true}
 	for name, judge := range map[string]func(document []byte) error{
 		"authentication": func(document []byte) error {
-			_, err := jwt.Parse(document, "https://taken.example.com")
+			_, err := jwt.Options{TakenIssuers: []string{"https://taken.example.com"}, EgressSelectors: true}.Parse(document)
 			return err
 		},
 		"authorization": func(document []byte) error {

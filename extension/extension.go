@@ -63,6 +63,12 @@ type Config struct {
 	// Audiences are what tokens must be meant for. Default: the host.
 	Audiences []string
 
+	// TolerateLookupFailure starts a server that could not look up in the host whom to trust. Nobody is a
+	// front proxy or has a client certificate then, until the look-up succeeds. By default Run returns
+	// an error after 15 seconds.
+	// Source: AUTHN-18, ERR-18.
+	TolerateLookupFailure bool
+
 	// AnyNamespace accepts objects in namespaces that the host does not have.
 	AnyNamespace bool
 
@@ -261,8 +267,8 @@ func (e *Extension) Options() []kindwright.Option {
 	}
 }
 
-// Run runs a server that was made with the options until ctx ends. It waits for a serving certificate
-// first, and for a moment for what the host publishes. Further options come after its own.
+// Run runs a server that was made with the options until ctx ends. It looks up in the host whom to trust
+// and waits for a serving certificate first. Further options come after its own.
 func (e *Extension) Run(ctx context.Context, server *kindwright.Server, more ...kindwright.RunOption) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last request has been answered
 	var work sync.WaitGroup
@@ -273,17 +279,29 @@ func (e *Extension) Run(ctx context.Context, server *kindwright.Server, more ...
 	if e.gate != nil {
 		work.Go(func() { e.gate.run(background) })
 	}
+	if err := e.lookUp(ctx); err != nil {
+		return err
+	}
 	if err := e.cert.await(ctx); err != nil {
 		return fmt.Errorf("extension: no serving certificate: %w", err)
 	}
 	work.Go(func() { e.keeper.run(background) })
-	short, cancel := context.WithTimeout(ctx, settingsWait)
-	if err := e.users.Await(short); err != nil {
-		e.log.Error(err, "the settings of the host are not known yet; requests of the host are refused until then")
-	}
-	cancel()
 	config := &tls.Config{GetCertificate: e.cert.get, MinVersion: tls.VersionTLS12}
 	return server.Run(ctx, append([]kindwright.RunOption{kindwright.Listen(e.cfg.Listen), kindwright.TLS{Config: config}}, more...)...)
+}
+
+// lookUp waits until it is known whom the host says to trust.
+func (e *Extension) lookUp(ctx context.Context) error {
+	short, cancel := context.WithTimeout(ctx, settingsWait)
+	defer cancel()
+	switch err := e.users.LookUp(short); {
+	case err != nil && ctx.Err() == nil && !e.cfg.TolerateLookupFailure:
+		return fmt.Errorf("extension: it cannot be looked up in the host whom to trust; "+
+			"Config.TolerateLookupFailure starts without: %w", err)
+	case err != nil:
+		e.log.Error(err, "the settings of the host are not known yet; requests of the host are refused until then")
+	}
+	return nil
 }
 
 // Remove takes back what the server has written into the host: its APIServices, and outside of a

@@ -101,6 +101,7 @@ func (p *Program) parse(args []string, out io.Writer) (*flags, error) {
 	set.StringVar(&c.Namespace, "namespace", c.Namespace, "of the Service and the secret; default: that of the pod")
 	set.StringVar(&c.Listen, "listen", c.Listen, "the address to listen on; default "+defaultListen)
 	set.StringVar(&c.Advertise, "advertise", c.Advertise, "outside of a cluster: the host and port by which the host reaches the server")
+	set.BoolVar(&c.TolerateLookupFailure, tolerateFlag, c.TolerateLookupFailure, "start also if it cannot be looked up in the host whom to trust")
 	set.StringVar(&f.data, dataFlag, dataDirectory, "where the store is; empty if it is not in a directory")
 	set.BoolVar(&f.manifests, "manifests", false, "print the manifests for a cluster, and end")
 	set.StringVar(&f.deployment.Image, "image", c.Name, "with --manifests: the image of the container")
@@ -132,13 +133,14 @@ func (p *Program) parse(args []string, out io.Writer) (*flags, error) {
 }
 
 const (
-	dataFlag    = "data-dir"
-	maxReplicas = 1 << 10
+	dataFlag     = "data-dir"
+	tolerateFlag = "authentication-tolerate-lookup-failure" // as Kubernetes calls it
+	maxReplicas  = 1 << 10
 )
 
 // agree refuses flags that would have no effect beside others.
 func (f *flags) agree(set *flag.FlagSet) (err error) {
-	running := []string{"kubeconfig", "listen", "advertise", dataFlag, "remove"}
+	running := []string{"kubeconfig", "listen", "advertise", tolerateFlag, dataFlag, "remove"}
 	set.Visit(func(given *flag.Flag) {
 		switch name := given.Name; {
 		case err != nil:

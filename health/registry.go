@@ -52,7 +52,11 @@ func WithLivezGrace(d time.Duration) Option { return func(r *Registry) { r.grace
 // the name of the check and that of the endpoint. It must allow concurrent calls. By default,
 // nobody is told.
 func WithResult(told func(check, endpoint string, passed bool)) Option {
-	return func(r *Registry) { r.told = told }
+	return func(r *Registry) {
+		if told != nil {
+			r.told = told
+		}
+	}
 }
 
 // Registry holds and serves the checks of one server; see [Registry.Handler]. Its methods are safe
@@ -76,7 +80,9 @@ type Registry struct {
 func New(opts ...Option) *Registry {
 	r := &Registry{log: logr.Discard(), timeout: DefaultTimeout, told: func(string, string, bool) {}}
 	for _, o := range opts {
-		o(r)
+		if o != nil {
+			o(r)
+		}
 	}
 	r.insert(All, Ping())
 	r.insert(All, Log(r.log))

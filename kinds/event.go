@@ -111,7 +111,9 @@ func StrictEventRules() EventOption { return func(e *events) { e.rules.strict = 
 func Events(opts ...EventOption) registry.Definition {
 	e := &events{ttl: DefaultEventTTL}
 	for _, o := range opts {
-		o(e)
+		if o != nil {
+			o(e)
+		}
 	}
 	return e
 }

@@ -90,7 +90,9 @@ func Namespaces(opts ...NamespaceOption) registry.Definition {
 		protected: []string{"default", "kube-system", "kube-public"},
 	}
 	for _, o := range opts {
-		o(n)
+		if o != nil {
+			o(n)
+		}
 	}
 	return n
 }

@@ -142,7 +142,9 @@ func paramRefColumn() openapi.Column {
 func WithPolicies(of registry.Definition, options ...PolicyOption) registry.Definition {
 	w := &withPolicies{of: of, stats: &PolicyStats{}}
 	for _, o := range options {
-		o(w)
+		if o != nil {
+			o(w)
+		}
 	}
 	return w
 }

@@ -57,7 +57,9 @@ type serviceAccounts struct{ tokens *serviceaccount.Tokens }
 func ServiceAccounts(opts ...ServiceAccountOption) registry.Definition {
 	var s serviceAccounts
 	for _, o := range opts {
-		o(&s)
+		if o != nil {
+			o(&s)
+		}
 	}
 	return s
 }

@@ -51,7 +51,9 @@ func (t *Types) Schema(goType reflect.Type, options ...Option) (*Schema, error) 
 	}
 	r := goReader{types: t, open: map[typeKey]int{}, outermost: math.MaxInt}
 	for _, option := range options {
-		option(&r)
+		if option != nil {
+			option(&r)
+		}
 	}
 	if r.overlay != nil && t.met[r.overlay] == nil {
 		t.met[r.overlay] = map[goTypeName]bool{}

@@ -16,7 +16,10 @@ import (
 // through any view compacts everything, so the shortest window of any tenant's Retain applies.
 // Close ends the view but not b: the view's watches end with ErrClosed and later calls fail with
 // it, while calls in progress finish. The owner of b closes b.
+//
+// If b is nil, every call fails with ErrInvalid.
 func Prefix(b Backend, tenant string) Backend {
+	b = usable(b)
 	life, end := context.WithCancel(context.Background())
 	v := &view{backend: b, tenant: tenantPrefix(tenant), life: life, end: end}
 	if below, ok := As[Recoder](b); ok {

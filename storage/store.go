@@ -36,8 +36,10 @@ func WithMonitor(o Monitor) Option {
 	}
 }
 
-// New returns a Store over b. It reads b's limits once and starts nothing.
+// New returns a Store over b. It reads b's limits once and starts nothing. If b is nil, or a limit is not
+// above 0, every call of the Store fails with ErrInvalid and says so; a server over it does not start.
 func New(b Backend, opts ...Option) *Store {
+	b = usable(b)
 	s := &Store{backend: b, limits: b.Limits(), monitor: func(Call) {}}
 	for _, o := range opts {
 		if o != nil {

@@ -61,8 +61,12 @@ func WithLogger(l logr.Logger) Option {
 	return func(d *Dispatcher) { d.logger = l }
 }
 
-// NewDispatcher returns a dispatcher over a store. It does nothing until [Dispatcher.Run].
+// NewDispatcher returns a dispatcher over a store. It does nothing until [Dispatcher.Run], which fails if the
+// store is nil.
 func NewDispatcher(store *storage.Store, opts ...Option) *Dispatcher {
+	if store == nil {
+		store = storage.New(nil) // which says so
+	}
 	d := &Dispatcher{
 		store:   store,
 		caches:  make(map[string]*Cache),
@@ -209,6 +213,9 @@ func (d *Dispatcher) Remove(storageName string) {
 //
 // When Run returns, all cursors and waits have ended with [ErrEnded]. It starts no goroutines.
 func (d *Dispatcher) Run(ctx context.Context) error {
+	if err := storage.Usable(d.store); err != nil {
+		return fmt.Errorf("watch: %w", err) // which no second attempt mends
+	}
 	if err := d.begin(); err != nil {
 		return err
 	}

@@ -30,7 +30,9 @@ func Plugin(domain string, options ...Option) admission.Plugin {
 		in("certificates", "podcertificaterequests"): checkPodCertificate,
 	}}
 	for _, o := range options {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	return admission.Plugin{
 		Name:    Name,

@@ -85,8 +85,12 @@ type Authenticator struct {
 	published *mirror.Mirror[configMap, *configMap]
 	log       logr.Logger
 
-	mu    sync.Mutex
-	wrong error // what is wrong with the config map of now; guarded by mu
+	looked func()        // closes known
+	known  chan struct{} // closed once what the config map says is in force
+
+	mu       sync.Mutex
+	wrong    error // what is wrong with the config map of now; guarded by mu, as is unusable
+	unusable error // why the config map of now has changed nothing
 }
 
 var (
@@ -120,7 +124,8 @@ func New(host Connection, o Options) (*Authenticator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("authn/delegated: %w", err)
 	}
-	a := &Authenticator{log: o.Logger}
+	a := &Authenticator{log: o.Logger, known: make(chan struct{})}
+	a.looked = sync.OnceFunc(func() { close(a.known) })
 	users, err := x509.Following(a.clientCAs.Load)
 	if err != nil {
 		return nil, err
@@ -166,10 +171,30 @@ func (a *Authenticator) Run(ctx context.Context) { a.published.Run(ctx) }
 // returns what [Authenticator.Check] does.
 func (a *Authenticator) Await(ctx context.Context) error {
 	select {
-	case <-a.published.Synced():
+	case <-a.known:
 	case <-ctx.Done():
 	}
 	return a.Check(ctx)
+}
+
+// LookUp waits as [Authenticator.Await] does, and returns why the config map could not be looked up: the
+// host did not answer or did not allow it, or what it says cannot be read. A config map that does not
+// exist is no such failure, nor is an entry that is missing: both say whom to trust, which is nobody.
+// A server that begins to serve after a failure takes the host itself for a stranger.
+//
+// Source: AUTHN-18.
+func (a *Authenticator) LookUp(ctx context.Context) error {
+	if err := a.Await(ctx); err == nil {
+		return nil
+	}
+	select {
+	case <-a.known:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.unusable
+	default:
+		return a.Check(ctx)
+	}
 }
 
 // Check is a health check. It returns why the settings in use are not those that the host publishes
@@ -187,13 +212,14 @@ func (a *Authenticator) Check(context.Context) error {
 // trust away. One that cannot be read changes nothing.
 func (a *Authenticator) read() {
 	m, exists := a.published.Get(meta.Key{Namespace: publishedNamespace, Name: publishedName})
-	var err error
+	var err, unusable error
 	if !exists {
 		err = errors.New("it does not exist, so front proxies and client certificates are refused")
 		m = &configMap{}
 	}
 	if wrong := a.use(m.Data); wrong != nil {
 		err = fmt.Errorf("%w; the last good settings stay in use", wrong)
+		unusable = fmt.Errorf("config map %s/%s: %w", publishedNamespace, publishedName, wrong)
 	} else if exists && a.proxyCAs.Load() == nil {
 		err = errors.New("it has no requestheader-client-ca-file, so front proxies are refused")
 	}
@@ -203,7 +229,8 @@ func (a *Authenticator) read() {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.wrong = err
+	a.wrong, a.unusable = err, unusable
+	a.looked()
 }
 
 // use puts settings into force, or returns what is wrong with them.

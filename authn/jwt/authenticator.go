@@ -62,6 +62,10 @@ type Options struct {
 	// list.
 	OptionalIssuers bool
 
+	// EgressSelectors accepts the field egressSelectorType of an issuer, as Kubernetes does. The field
+	// has no effect, and Logger is told so. By default it is an error.
+	EgressSelectors bool
+
 	// Logger is told which issuers cannot be reached, and about reloads. Default: nobody is told.
 	Logger logr.Logger
 
@@ -182,9 +186,15 @@ func (a *Authenticator) Anonymous() *Anonymous { return a.active.Load().configur
 
 // take makes a state of a configuration. Issuers that it shares with the current one keep their keys.
 func (a *Authenticator) take(c Configuration) (*state, error) {
-	mappers, err := compile(c, a.options.TakenIssuers)
+	mappers, err := compile(c, a.options)
 	if err != nil {
 		return nil, err
+	}
+	for _, p := range c.JWT {
+		if kind := p.Issuer.EgressSelectorType; kind != "" {
+			a.options.Logger.Error(nil, "egressSelectorType has no effect: there is no egress selector, so the server connects to the issuer directly",
+				"issuer", p.Issuer.URL, "egressSelectorType", kind)
+		}
 	}
 	next := &state{configuration: c, providers: map[string]*provider{}, proofs: proof.New[authn.User](maxProofs)}
 	a.mu.Lock()

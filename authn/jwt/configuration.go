@@ -55,8 +55,10 @@ type Issuer struct {
 	// AudienceMatchPolicy is MatchAny. It may be empty if there is one audience.
 	AudienceMatchPolicy string `json:"audienceMatchPolicy,omitempty"`
 
-	// EgressSelectorType is controlplane, cluster or empty. It is checked and has no effect: the
-	// server connects to issuers directly.
+	// EgressSelectorType is a field of Kubernetes 1.34 and later: controlplane, cluster or empty.
+	// It is refused unless [Options.EgressSelectors] accepts it. It has no effect then: the server
+	// connects to issuers directly.
+	// Source: AUTHNCFG-27, AUTHNCFG-47, READ-31.
 	EgressSelectorType string `json:"egressSelectorType,omitempty"`
 }
 
@@ -119,18 +121,27 @@ var kind = config.Kind{
 // [Configuration.Validate]. It rejects unknown fields, also those in another case, and fields that
 // come twice.
 func Parse(document []byte, taken ...string) (Configuration, error) {
-	c, err := parse(document)
+	return Options{TakenIssuers: taken}.Parse(document)
+}
+
+// Parse is [Parse] for an authenticator with these options, which accept more or less.
+func (o Options) Parse(document []byte) (Configuration, error) {
+	c, err := o.parse(document)
 	if err != nil {
 		return Configuration{}, err
 	}
-	return c, c.Validate(taken...)
+	_, err = compile(c, o)
+	return c, err
 }
 
 // parse reads a document without validating it.
-func parse(document []byte) (c Configuration, err error) {
+func (o Options) parse(document []byte) (c Configuration, err error) {
 	d, err := config.Read(document, kind)
 	if err == nil {
 		err = d.Decode(&c)
+	}
+	if c.JWT == nil && o.OptionalIssuers {
+		c.JWT = []Provider{}
 	}
 	return c, err
 }

@@ -2,6 +2,8 @@ package jwt_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +97,8 @@ func TestAUTHNCFG_11_13_14_16_20_21_22_23_25_28_30_32_33_35_36_38_39_40_41_42_43
 		{"[books]", "[a, a]\n    audienceMatchPolicy: MatchAny", `jwt[0].issuer.audiences[1]: Duplicate value: "a"`},
 		{"[books]", "[a, b]", `jwt[0].issuer.audienceMatchPolicy: Invalid value: "": audienceMatchPolicy must be MatchAny for multiple audiences`},
 		{"[books]", "[a]\n    audienceMatchPolicy: MatchAll", "audienceMatchPolicy must be empty or MatchAny for single audience"},
-		{"[books]", "[a]\n    egressSelectorType: etcd", `jwt[0].issuer.egressSelectorType: Invalid value: "etcd": egress selector must be either controlplane or cluster`},
+		// AUTHNCFG-47, READ-31
+		{"[books]", "[a]\n    egressSelectorType: cluster", `jwt[0].issuer.egressSelectorType: Forbidden: egress selection is not used for connections to issuers`},
 		// AUTHNCFG-32, 46
 		{"{claim: hd, requiredValue: example.com}", "{}", "jwt[0].claimValidationRules[0]: Required value: claim or expression is required"},
 		{"{claim: hd, requiredValue: example.com}", "{claim: hd, expression: 'true'}", "jwt[0].claimValidationRules[0]: Invalid value: \"hd\": claim and expression can't both be set"},
@@ -142,8 +145,37 @@ func TestAUTHNCFG_11_13_14_16_20_21_22_23_25_28_30_32_33_35_36_38_39_40_41_42_43
 		_, err := jwt.Parse([]byte(document(t, c.old, c.changed)))
 		require.ErrorContains(t, err, c.want, c.changed)
 	}
-	_, err := jwt.Parse([]byte(document(t, "[books]", "[books]\n    audienceMatchPolicy: MatchAny\n    egressSelectorType: cluster", "https://login.example.com", "https://login.example.com/path")))
+	_, err := jwt.Parse([]byte(document(t, "[books]", "[books]\n    audienceMatchPolicy: MatchAny", "https://login.example.com", "https://login.example.com/path")))
 	require.NoError(t, err)
+}
+
+// The later field of Kubernetes is refused, unless an option says that the document is one of Kubernetes.
+func TestREAD_31_AUTHNCFG_27_47_AnEgressSelectorIsRefused(t *testing.T) {
+	const refusal = "jwt[0].issuer.egressSelectorType: Forbidden: egress selection is not used for connections to issuers"
+	kubernetes := jwt.Options{EgressSelectors: true}
+	for _, value := range []string{"controlplane", "cluster", "etcd", "ControlPlane"} {
+		text := []byte(document(t, "[books]", "[books]\n    egressSelectorType: "+value))
+		_, err := jwt.Parse(text)
+		require.EqualError(t, err, refusal, value)
+		path := filepath.Join(t.TempDir(), "authn.yaml")
+		require.NoError(t, os.WriteFile(path, text, 0o600))
+		_, err = jwt.Open(path, jwt.Options{})
+		require.ErrorContains(t, err, refusal, value)
+
+		c, err := kubernetes.Parse(text)
+		if value == "etcd" || value == "ControlPlane" {
+			require.EqualError(t, err, `jwt[0].issuer.egressSelectorType: Invalid value: "`+value+`": egress selector must be either controlplane or cluster`)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, value, c.JWT[0].Issuer.EgressSelectorType)
+		require.EqualError(t, c.Validate(), refusal)
+		_, err = jwt.New(c, jwt.Options{})
+		require.EqualError(t, err, refusal)
+	}
+	_, err := jwt.Parse([]byte(document(t, "[books]", `[books]
+    egressSelectorType: ""`)))
+	require.NoError(t, err, "an empty text selects nothing")
 }
 
 func TestAUTHNCFG_04_16_21_46_IssuersAreUnique(t *testing.T) {

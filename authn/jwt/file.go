@@ -29,12 +29,9 @@ func Open(path string, o Options) (*Authenticator, error) {
 }
 
 func (a *Authenticator) read(document []byte) (*state, error) {
-	c, err := parse(document)
+	c, err := a.options.parse(document)
 	if err != nil {
 		return nil, err
-	}
-	if c.JWT == nil && a.options.OptionalIssuers {
-		c.JWT = []Provider{}
 	}
 	if now := a.active.Load(); now != nil && !c.Anonymous.equal(now.configuration.Anonymous) {
 		return nil, errors.New("anonymous: Forbidden: changed from initial configuration file")

@@ -154,7 +154,11 @@ func (m *mapper) groupsOf(ctx context.Context, claims map[string]any, values cel
 	if from.Claim == "" {
 		return nil, nil
 	}
-	groups, err := textsOf(claims[from.Claim])
+	claim := claims[from.Claim]
+	if all, ok := claim.([]any); ok { // a null in it is an empty text, as in Kubernetes
+		claim = slices.DeleteFunc(slices.Clone(all), func(item any) bool { return item == nil })
+	}
+	groups, err := textsOf(claim)
 	if err != nil {
 		return nil, fmt.Errorf("groups claim %q: %w", from.Claim, err)
 	}
@@ -176,11 +180,15 @@ func (m *mapper) uidOf(ctx context.Context, claims map[string]any, values cel.Va
 	case from == nil:
 		return "", nil
 	}
-	uid, ok := claims[from.Claim].(string)
-	if !ok {
-		return "", fmt.Errorf("uid claim %q is missing or no text", from.Claim)
+	switch uid, given := claims[from.Claim]; uid := uid.(type) {
+	case string:
+		return uid, nil
+	case nil:
+		if given { // null is no uid, as in Kubernetes
+			return "", nil
+		}
 	}
-	return uid, nil
+	return "", fmt.Errorf("uid claim %q is missing or no text", from.Claim)
 }
 
 func (m *mapper) extraOf(ctx context.Context, claims map[string]any, values cel.Values) (map[string][]string, error) {

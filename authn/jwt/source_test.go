@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn"
@@ -157,7 +158,10 @@ func TestAUTHNCFG_27_47_EgressSelectionHasNoEffect(t *testing.T) {
 		i := example(t, "login.example.com")
 		for _, kind := range []string{"controlplane", "cluster", ""} {
 			n := newNetwork(i)
-			a := open(t, jwt.Options{}.WithTransport(n), provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = kind }))
+			var said strings.Builder
+			o := jwt.Options{EgressSelectors: true, Logger: funcr.New(func(_, line string) { said.WriteString(line) }, funcr.Options{})}
+			a := open(t, o.WithTransport(n), provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = kind }))
+			require.Equal(t, kind != "", strings.Contains(said.String(), "egressSelectorType has no effect"), kind)
 			accepted(t, a, i.Token(nil))
 			require.Equal(t, 2, n.count(), "the server asks the issuer itself")
 		}

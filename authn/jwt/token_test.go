@@ -272,6 +272,12 @@ func TestAUTHNCFG_33_36_37_38_40_Mappings(t *testing.T) {
 	rejected(t, a, token(map[string]any{"sub": ""}), "username claim")
 	rejected(t, a, token(map[string]any{"uid": []string{"a"}}), "uid claim")
 	rejected(t, a, i.Token(nil), "uid claim")
+	rejected(t, a, token(map[string]any{"uid": 7}), "uid claim")
+	null["uid"] = nil
+	require.Empty(t, accepted(t, a, key.Token(null)).UID, "null is no uid, as in Kubernetes")
+	null["sub"] = nil
+	rejected(t, a, key.Token(null), "username claim") // Kubernetes names the user by the prefix alone
+	require.Equal(t, []string{"g:a"}, accepted(t, a, token(map[string]any{"groups": []any{"a", nil}})).Groups)
 
 	require.Equal(t, "u-1", accepted(t, a, token(nil)).UID)
 	for team, want := range map[string][]string{`""`: nil, `[]`: nil, `["","a"]`: {"a"}, `"x"`: {"x"}, `null`: nil} {

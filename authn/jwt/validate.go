@@ -26,13 +26,13 @@ const matchAny = "MatchAny"
 // service accounts.
 // Source: AUTHNCFG-45.
 func (c Configuration) Validate(taken ...string) error {
-	_, err := compile(c, taken)
+	_, err := compile(c, Options{TakenIssuers: taken})
 	return err
 }
 
 // compile checks a configuration and compiles its expressions.
-func compile(c Configuration, taken []string) ([]*mapper, error) {
-	v, err := newValidator(taken)
+func compile(c Configuration, o Options) ([]*mapper, error) {
+	v, err := newValidator(o)
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +43,12 @@ func compile(c Configuration, taken []string) ([]*mapper, error) {
 // validator collects what is wrong with a configuration.
 type validator struct {
 	claims, users *cel.Environment
-	taken         []string
+	options       Options
 	fields        status.Fields
 }
 
-func newValidator(taken []string) (v *validator, err error) {
-	v = &validator{taken: taken}
+func newValidator(o Options) (v *validator, err error) {
+	v = &validator{options: o}
 	if v.claims, err = cel.NewEnvironment(cel.Claims()); err != nil {
 		return nil, err
 	}
@@ -122,8 +122,8 @@ func (v *validator) issuer(at status.Field, i Issuer) {
 	if i.URL == "" {
 		url.Required("")
 	} else {
-		if slices.Contains(v.taken, i.URL) {
-			url.Invalid(i.URL, fmt.Sprintf("URL must not overlap with disallowed issuers: %s", v.taken))
+		if taken := v.options.TakenIssuers; slices.Contains(taken, i.URL) {
+			url.Invalid(i.URL, fmt.Sprintf("URL must not overlap with disallowed issuers: %s", taken))
 		}
 		checkURL(url, i.URL)
 	}
@@ -139,10 +139,18 @@ func (v *validator) issuer(at status.Field, i Issuer) {
 			at.Child("certificateAuthority").Invalid("<omitted>", err.Error())
 		}
 	}
-	switch i.EgressSelectorType {
-	case "", "controlplane", "cluster":
-	default:
-		at.Child("egressSelectorType").Invalid(i.EgressSelectorType, "egress selector must be either controlplane or cluster")
+	v.egress(at.Child("egressSelectorType"), i.EgressSelectorType)
+}
+
+// egress checks a field that the document of the specification does not have.
+// Source: READ-31.
+func (v *validator) egress(at status.Field, selector string) {
+	switch {
+	case selector == "":
+	case !v.options.EgressSelectors:
+		at.Forbidden("egress selection is not used for connections to issuers")
+	case selector != "controlplane" && selector != "cluster":
+		at.Invalid(selector, "egress selector must be either controlplane or cluster")
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto"
 	"errors"
+	"fmt"
 
+	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/jws"
 )
 
@@ -55,7 +57,10 @@ func NewKeySet(keys ...PublicKey) (*KeySet, error) {
 		return nil, errors.New("there is no key")
 	}
 	var all, public []jws.Key
-	for _, k := range keys {
+	for i, k := range keys {
+		if guard.IsNil(k.Key) {
+			return nil, fmt.Errorf("serviceaccount.NewKeySet: key %d is nil and signs no tokens: it must be an RSA or ECDSA key", i)
+		}
 		one := jws.Key{ID: k.ID, Public: k.Key}
 		all = append(all, one)
 		if !k.Unpublished {
@@ -84,6 +89,9 @@ func (s *KeySet) Keys() *KeySet { return s }
 
 // NewSigner returns a signer with a key as [PublicKey] describes it.
 func NewSigner(key crypto.Signer) (Signer, error) {
+	if guard.IsNil(key) {
+		return nil, errors.New("serviceaccount.NewSigner: the key is nil: pass an RSA or ECDSA key, such as that of ParsePrivateKey")
+	}
 	s, err := jws.NewSigner(key)
 	if err != nil {
 		return nil, err

@@ -73,15 +73,32 @@ func WithRule(rule func([]*x509.Certificate) error) Option {
 // [Authenticator.Healthy] says so.
 func Open(path string, opts ...Option) (*Authenticator, error) {
 	a := &Authenticator{now: time.Now, failed: func(error) {}}
-	for _, o := range opts {
-		o(a)
+	err := a.apply(opts)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	if a.file, err = certfile.OpenAuthorities(func(err error) { a.failed(err) }, a.rule, path); err != nil {
 		return nil, err
 	}
 	a.roots = a.file.Pool
 	return a, nil
+}
+
+// apply applies options. The methods that they set are called without a look.
+func (a *Authenticator) apply(opts []Option) error {
+	for i, o := range opts {
+		if o == nil {
+			return fmt.Errorf("authn/x509: option %d is nil", i)
+		}
+		o(a)
+	}
+	if a.now == nil {
+		return errors.New("authn/x509: the function of WithNow must not be nil")
+	}
+	if a.failed == nil {
+		a.failed = func(error) {}
+	}
+	return nil
 }
 
 // Healthy returns why the file of [Open] cannot be used as it is now, or nil. The last good
@@ -110,10 +127,7 @@ func New(roots *x509.CertPool, opts ...Option) (*Authenticator, error) {
 		return nil, errors.New("authn/x509: the pool of certificate authorities must not be nil")
 	}
 	a := &Authenticator{roots: func() *x509.CertPool { return roots }, now: time.Now}
-	for _, o := range opts {
-		o(a)
-	}
-	return a, nil
+	return a, a.apply(opts)
 }
 
 // Following returns an authenticator for certificates of the authorities that a function returns: the
@@ -125,10 +139,7 @@ func Following(roots func() *x509.CertPool, opts ...Option) (*Authenticator, err
 		return nil, errors.New("authn/x509: the function that returns certificate authorities must not be nil")
 	}
 	a := &Authenticator{roots: roots, now: time.Now}
-	for _, o := range opts {
-		o(a)
-	}
-	return a, nil
+	return a, a.apply(opts)
 }
 
 // Authorities returns the authorities of now, for [crypto/tls.Config.ClientCAs], so that clients with

@@ -51,7 +51,9 @@ func Middleware(rules Rules, attributes authz.AttributesFunc, opts ...Option) fu
 		put:    func(ctx context.Context, id Identity) context.Context { return authn.WithUser(ctx, id.User) },
 	}
 	for _, o := range opts {
-		o(m)
+		if o != nil {
+			o(m)
+		}
 	}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,6 +10,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -119,6 +121,26 @@ func TestEventsAreLimited(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	require.NoError(t, CheckEventLimits([]EventLimit{{Type: "Server", QPS: 1, Burst: 1}}))
+}
+
+// RATE-07: 4096 namespaces, users or sources are remembered if nothing else is said. Whoever comes back after
+// that many others have a full burst again.
+func TestLIM_08_HowManyAreRemembered(t *testing.T) {
+	limit := EventLimit{Type: "Namespace", QPS: 1, Burst: 1}
+	require.NoError(t, CheckEventLimits([]EventLimit{limit}))
+	plugin := eventRateLimit(clocktesting.NewFakeClock(time.Unix(1e9, 0)), []EventLimit{limit})
+	event := func(namespace int) error {
+		return plugin.Validator.Validate(t.Context(), &admission.Request{
+			Operation: admission.Create, Resource: meta.GroupVersionResource{Version: "v1", Resource: "events"}, Namespace: strconv.Itoa(namespace),
+		})
+	}
+	for n := range 4096 {
+		require.NoError(t, event(n))
+	}
+	require.ErrorContains(t, event(0), "limit reached on type Namespace for key 0", "the last one has not pushed the first one out")
+	require.NoError(t, event(4096))
+	require.Error(t, event(0))
+	require.NoError(t, event(1), "the one that was used least lately")
 }
 
 // RATE-08: the limit of a server has one bucket, however small its cache is said to be.

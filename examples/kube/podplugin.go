@@ -2,21 +2,18 @@ package kube
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/admission/tolerationseconds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
-// The names of the plugins that give pods what the scheduler and the controllers need.
-const (
-	priorityName    = "Priority"
-	tolerationsName = "DefaultTolerationSeconds"
-)
+// priorityName is the name of the plugin that gives pods the priority of their class.
+const priorityName = "Priority"
 
 var priorityClassResource = meta.GroupVersionResource{
 	Group: schedulingv1.GroupName, Version: "v1", Resource: "priorityclasses",
@@ -27,39 +24,8 @@ func (c *cluster) podPlugins() []admission.Plugin {
 	rules := []admission.Rule{onCore(admission.Create, "pods"), onCore(admission.Update, "pods")}
 	return []admission.Plugin{
 		{Name: priorityName, Rules: rules, Mutator: admission.MutatorFunc(prioritize)},
-		{Name: tolerationsName, Rules: rules, Mutator: admission.MutatorFunc(c.tolerate)},
+		tolerationseconds.Plugin(tolerationseconds.Options{NotReadySeconds: c.NotReadySeconds, UnreachableSeconds: c.UnreachableSeconds}),
 	}
-}
-
-// staysFor is how long a pod stays on a node that is not ready or unreachable, unless the pod has
-// its own value.
-const staysFor = int64(300)
-
-// tolerate lets a pod stay on a node in trouble for a while.
-func (c *cluster) tolerate(_ context.Context, r *admission.Request) (map[string]any, error) {
-	before := list(at(r.Object, "spec", "tolerations"))
-	all := slices.Clip(before)
-	for i, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		said := slices.ContainsFunc(before, func(t any) bool {
-			of, effect := word(at(t, "key")), word(at(t, "effect"))
-			return (of == key || of == "") && (effect == string(corev1.TaintEffectNoExecute) || effect == "")
-		})
-		if said {
-			continue
-		}
-		seconds := staysFor
-		if given := [...]*int64{c.NotReadySeconds, c.UnreachableSeconds}[i]; given != nil {
-			seconds = *given
-		}
-		all = append(all, map[string]any{
-			"key": key, "operator": string(corev1.TolerationOpExists),
-			"effect": string(corev1.TaintEffectNoExecute), "tolerationSeconds": seconds,
-		})
-	}
-	if len(all) == len(before) {
-		return r.Object, nil
-	}
-	return admission.Patched(r, admission.Set(all, "spec", "tolerations"))
 }
 
 // The sentences of kube-apiserver for pods that say something else than their class.

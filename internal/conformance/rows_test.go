@@ -63,12 +63,17 @@ var elsewhere = map[string][]string{
 	"VER-11":    {"config"},
 
 	"AUTHN-16": {"examples/kube/kube-apiserver"}, // a client of Kubernetes
+	"AUTHN-18": {"extension"},                    // a server that looks it up in another one
+	"ERR-18":   {"extension"},
 
 	"ERR-09":  {"client"}, // what a client does
 	"ERR-10":  {"client"}, //
 	"ERR-12":  {"client"}, //
 	"ERR-16":  {"examples/internal/program"},
 	"FLAG-10": {"internal/accessflags"},
+	"FLAG-12": {"admission/tolerationseconds"}, // what a program adds that serves pods
+	"LIM-12":  {"admission/tolerationseconds"}, //
+	"LIM-08":  {"examples/kube"},
 	"LIM-06":  {"config"},
 	"LIM-07":  {"config"},
 	"LIM-14":  {"cel"},
@@ -91,15 +96,9 @@ var elsewhere = map[string][]string{
 var later = map[string]string{
 	"VER-14": "the document gives no criteria",
 
-	"AUTHN-18": "servers that look the configuration up in another server",
-
 	"HEALTH-08": "advice for operators",
-	"ERR-18":    "authentication configuration",
-	"LIM-08":    "the plugin EventRateLimit, of examples/kube",
-	"LIM-12":    "the plugin DefaultTolerationSeconds",
 	"LIM-16":    "the document gives no limits",
 	"AUD-29":    "the document gives no values",
-	"FLAG-12":   "the plugin DefaultTolerationSeconds",
 	"STORE-07":  "the live view is always on, so there are no two results to compare",
 }
 

@@ -110,10 +110,26 @@ func (h *Hold) Grow(ctx context.Context, size int64) bool {
 
 // grow is Grow that does not wait, but returns for what.
 func (h *Hold) grow(size int64) (freed <-chan struct{}, ok bool) {
-	b, more := h.of, size-Free-h.read
-	if b == nil || more <= 0 {
+	more := size - Free - h.read
+	if h.of == nil || more <= 0 {
 		return nil, true
 	}
+	return h.take(more)
+}
+
+// Count takes what of each body is not counted, without waiting, and reports whether there was room. It is
+// for a request that waits for its client and whose number nothing else bounds.
+func (h *Hold) Count() bool {
+	if h.of == nil {
+		return true
+	}
+	_, ok := h.take(Free)
+	return ok
+}
+
+// take takes bytes, or returns what to wait for.
+func (h *Hold) take(more int64) (freed <-chan struct{}, ok bool) {
+	b := h.of
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.read+more > b.reading || b.users[h.user]+more > b.perUser {

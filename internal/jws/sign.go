@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ func (p published) MarshalJSON() ([]byte, error) { return p, nil }
 func AlgorithmOf(key crypto.PublicKey) (string, error) {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
+		if k.N == nil {
+			return "", errors.New("an RSA key without a modulus signs no tokens")
+		}
 		if bits := k.N.BitLen(); bits < minModulus || bits > maxModulus {
 			return "", fmt.Errorf("an RSA key of %d bits signs no tokens: it must have from %d to %d", bits, minModulus, maxModulus)
 		}

@@ -179,7 +179,11 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if x != nil {
 		hold = &x.Body
 	}
+	waiting := yieldSoon(x, w)
 	data, err := readAll(ctx, r.Body, r.ContentLength, limit, hold)
+	if waiting.end() {
+		err = errNoRoom
+	}
 	reading.release()
 	switch {
 	case err == nil && int64(len(data)) > limit:
@@ -187,6 +191,11 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 		return nil, status.TooLarge(limit)
 	case err == nil:
 		if x != nil {
+			if x.Seat != nil {
+				if err := x.Seat.Return(ctx); err != nil {
+					return nil, err
+				}
+			}
 			if x.Body.Decode(ctx, int64(len(data))) != nil {
 				return nil, status.TooManyRequests("the bodies of too many requests wait to be decoded, please try again later", retryWhenBusy)
 			}
@@ -240,6 +249,42 @@ func (i *interruption) release() {
 	i.running.Wait()
 	// The deadline may have been set after the last byte.
 	_ = http.NewResponseController(i.w).SetReadDeadline(time.Time{})
+}
+
+// yieldAfter is how long a request keeps its seat while it waits for its body. Most bodies are there before.
+const yieldAfter = 20 * time.Millisecond
+
+// arrival is the wait for a body.
+type arrival struct {
+	timer   *time.Timer   // nil if the request has no seat
+	yielded chan struct{} // closed when the timer has done its work
+	crowded bool          // too many others wait; set before yielded is closed
+}
+
+// yieldSoon gives the seat of a request back if its body does not come soon. A client that never ends its
+// body would keep others from being served. The caller must end the arrival after it has read.
+func yieldSoon(x *request.Exchange, w http.ResponseWriter) *arrival {
+	a := &arrival{}
+	if x == nil || x.Seat == nil {
+		return a
+	}
+	a.yielded = make(chan struct{})
+	a.timer = time.AfterFunc(yieldAfter, func() {
+		defer close(a.yielded)
+		if a.crowded = !x.Seat.Yield(); a.crowded {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // interrupts the read at once
+		}
+	})
+	return a
+}
+
+// end reports whether the body was cut off because too many others wait for theirs.
+func (a *arrival) end() bool {
+	if a.timer == nil || a.timer.Stop() {
+		return false
+	}
+	<-a.yielded
+	return a.crowded
 }
 
 // firstRead limits the allocation that is based only on the Content-Length that a client claims.
@@ -324,6 +369,9 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if x := request.ExchangeFrom(r.Context()); x != nil {
+		if x.Seat != nil {
+			_ = x.Seat.Yield() // there is nothing left to do but to answer
+		}
 		done, ok := x.Body.Linger()
 		if !ok {
 			return

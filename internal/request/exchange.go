@@ -56,6 +56,9 @@ type Exchange struct {
 	// Body is what the body of the request has taken of the memory for bodies.
 	Body flow.Hold
 
+	// Seat is what a request whose body is read holds meanwhile; nil if it holds nothing that others wait for.
+	Seat Seat
+
 	// Begun, if not nil, is called when the answer begins.
 	Begun func()
 
@@ -307,3 +310,12 @@ func (x *Exchange) Annotations() map[string]string {
 }
 
 var _ context.Context = (*Exchange)(nil)
+
+// Seat is a part of what the server does at once. A request gives it back while it waits for its client.
+type Seat interface {
+	// Yield gives the seat back. It reports whether the request may go on waiting for its client.
+	Yield() bool
+
+	// Return waits for a seat, if it was given back. The error is the answer if there is none.
+	Return(ctx context.Context) error
+}

@@ -78,13 +78,12 @@ func (p *Parser) Parse(r *http.Request) (*Info, error) {
 	return x.Info.Load(), nil
 }
 
-// Parse sets what the request asks for. See [Parser.Parse] for its errors, after which nothing is
-// set.
+// Parse sets what the request asks for. After an error nothing is set.
 //
 // A method that the path cannot have is not an error here, if the path can be read. Parse sets Misused
-// then, and Info with the verb that the sender needs a right to before they are told. Nor is a query that
-// cannot be read. Parse sets Unread then, so that the audit record names who has sent it, and what for
-// (AUD-07, AUD-11).
+// then, and Info with the verb that the sender needs a right to before they are told. Nor is a path or a
+// query that cannot be read. Parse sets Unread then, so that the audit record names who has sent it, and
+// what for (AUD-07, AUD-11). Info has the path as it was sent, if that cannot be read.
 func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	method := r.Method
 	if method == "" {
@@ -92,14 +91,30 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	}
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
-		return x.parse(p, r, method)
+		if err := x.parse(p, r, method); err != nil {
+			x.lose(r, method, err)
+		}
+		return nil
 	}
 	unknown := status.MethodNotAllowed(meta.GroupResource{}, method)
-	if len(method) > maxMethod || x.parse(p, r, method) != nil {
+	if len(method) > maxMethod {
 		return unknown
+	}
+	if x.parse(p, r, method) != nil {
+		x.lose(r, method, unknown)
+		return nil
 	}
 	x.Misused, x.Unread = unknown, nil
 	return nil
+}
+
+// lose sets what is known of a request whose path cannot be read.
+func (x *Exchange) lose(r *http.Request, method string, err error) {
+	x.info = Info{Path: r.URL.Path}
+	x.info.Query.Pretty = PrettyParameter(r.URL.RawQuery)
+	_ = x.info.setVerb(method) // of a path that is no resource, which every method can have
+	x.Misused, x.Unread = nil, err
+	x.Info.Store(&x.info)
 }
 
 // maxMethod bounds a method that authorizers and audit records are told of. It is longer than any

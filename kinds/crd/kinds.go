@@ -21,7 +21,9 @@ import (
 func Kinds(options ...Option) registry.Definition {
 	d := &definitions{}
 	for _, o := range options {
-		o(d)
+		if o != nil {
+			o(d)
+		}
 	}
 	return d
 }

@@ -32,7 +32,9 @@ var _ prometheus.Collector = (*Collector)(nil)
 func New(source metrics.Source, opts ...Option) *Collector {
 	c := &Collector{source: source}
 	for _, o := range opts {
-		o(c)
+		if o != nil {
+			o(c)
+		}
 	}
 	return c
 }

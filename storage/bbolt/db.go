@@ -90,6 +90,9 @@ type disk struct {
 // of the previous format is copied to "<path>.format-2" and then raised.
 func Open(path string, opts ...Option) (*DB, error) {
 	o := newOptions(opts)
+	if o.wrong != nil {
+		return nil, fileError(path, o.wrong)
+	}
 	op, err := openFile(path, &o)
 	if err != nil {
 		return nil, fileError(path, err)

@@ -1,6 +1,8 @@
 package bbolt
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kindwright/kindwright/storage"
@@ -17,6 +19,7 @@ type options struct {
 	mapBytes    int
 	reserve     int64
 	readOnly    bool
+	wrong       error // what no store can be opened with
 }
 
 // WithNow replaces time.Now with now, for the times of batches and for the revision at which a new
@@ -40,10 +43,15 @@ func WithRecentBytes(n int) Option {
 }
 
 // WithLimits sets other limits than the default of 4 MiB per value and 128 operations per commit. A
-// field that is not above 0 keeps its default. Limits above 1 GiB per value or 4096 operations per
+// field that is 0 keeps its default, and one below 0 is an error of [Open]. Limits above 1 GiB per value or 4096 operations per
 // commit are lowered to these.
 func WithLimits(l storage.Limits) Option {
 	return func(o *options) {
+		for name, n := range map[string]int{"MaxValueBytes": l.MaxValueBytes, "MaxCommitBytes": l.MaxCommitBytes, "MaxOps": l.MaxOps} {
+			if n < 0 {
+				o.wrong = errors.Join(o.wrong, fmt.Errorf("%w: WithLimits: Limits.%s is %d: it must not be negative", storage.ErrInvalid, name, n))
+			}
+		}
 		if l.MaxValueBytes > 0 {
 			o.limits.MaxValueBytes = min(l.MaxValueBytes, 1<<30)
 		}

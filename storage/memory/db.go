@@ -64,16 +64,17 @@ func WithFirstRevision(r storage.Revision) Option {
 }
 
 // WithLimits sets other limits than the default of 4 MiB per value, and 128 operations and 64 MiB
-// per commit. A field that is not above 0 keeps its default.
+// per commit. A field that is 0 keeps its default. One below 0 is a mistake: storage.New refuses the
+// store, and so does a server.
 func WithLimits(l storage.Limits) Option {
 	return func(db *DB) {
-		if l.MaxValueBytes > 0 {
+		if l.MaxValueBytes != 0 {
 			db.limits.MaxValueBytes = l.MaxValueBytes
 		}
-		if l.MaxOps > 0 {
+		if l.MaxOps != 0 {
 			db.limits.MaxOps = l.MaxOps
 		}
-		if l.MaxCommitBytes > 0 {
+		if l.MaxCommitBytes != 0 {
 			db.limits.MaxCommitBytes = l.MaxCommitBytes
 		}
 	}

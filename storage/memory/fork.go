@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/ordered"
@@ -48,6 +49,9 @@ func (db *DB) own(key string, h *history) *history {
 // starts at that revision without earlier history: older lists and watches get
 // [storage.ErrCompacted]. The records are shared and not copied. The errors are those of from.List.
 func CopyOf(ctx context.Context, from storage.Backend, at storage.Revision, opts ...Option) (*DB, error) {
+	if from == nil {
+		return nil, fmt.Errorf("%w: memory.CopyOf: the store to copy is nil", storage.ErrInvalid)
+	}
 	keys := ordered.New[*history]()
 	r := storage.ListRequest{At: at, Limit: copyPage}
 	for {

@@ -119,10 +119,13 @@ func TestAUTHN_04_05_14_FLAG_02_FilesAndFlagsThatContradictEachOther(t *testing.
 		"set --feature-gates=StructuredAuthenticationConfiguration=true to use authentication-config file": {"--authentication-config=" + some, "--emulated-version=1.29"},
 		"authentication configuration " + dir + "/none":                                                    {"--authentication-config=" + dir + "/none"},
 		"anon: Forbidden: unknown field":                                                                   {"--authentication-config=" + writeTo(t, dir, "wrong.yaml", authenticationHead+"jwt: []\nanon: {}\n")},
-		"jwt[0].issuer.url: Invalid value":                                                                 {"--oidc-issuer-url=http://login.example.com", "--oidc-client-id=x"},
-		"--oidc-ca-file":                                                                                   {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-ca-file=" + dir + "/none"},
-		"must be specified together":                                                                       {"--oidc-issuer-url=https://login.example.com"},
-		"--oidc-signing-algs":                                                                              {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-signing-algs=HS256"},
+		"jwt[0].issuer.egressSelectorType: Forbidden: egress selection is not used": {
+			"--authentication-config=" + writeTo(t, dir, "egress.yaml", strings.Replace(trusting(issuer.New(t)), "audiences:", "egressSelectorType: cluster, audiences:", 1)),
+		}, // READ-31
+		"jwt[0].issuer.url: Invalid value": {"--oidc-issuer-url=http://login.example.com", "--oidc-client-id=x"},
+		"--oidc-ca-file":                   {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-ca-file=" + dir + "/none"},
+		"must be specified together":       {"--oidc-issuer-url=https://login.example.com"},
+		"--oidc-signing-algs":              {"--oidc-issuer-url=https://login.example.com", "--oidc-client-id=x", "--oidc-signing-algs=HS256"},
 	} {
 		r := refused(t, append(args, "--listen=127.0.0.1:0", "--data-dir="+dir+"/data")...)
 		require.NotZero(t, r.code, want)

@@ -5,12 +5,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
 	"github.com/kindwright/kindwright/internal/authnflags"
@@ -41,6 +43,7 @@ type flags struct {
 	crds          bool
 	documented    bool
 	eventTTL      time.Duration
+	reads, writes int // in flight at once
 	backup        bool
 
 	audit      auditflags.Flags
@@ -87,6 +90,8 @@ func parseFlags(args []string, out io.Writer, store Store) (*flags, error) {
 	set.DurationVar(&f.shutdownDelay, "shutdown-delay-duration", 0, "how long to go on serving, unready, before stopping")
 	set.Float64Var(&f.goawayChance, "goaway-chance", 0, "fraction of HTTP/2 requests, up to 0.02, whose client is asked to connect anew")
 	set.DurationVar(&f.eventTTL, "event-ttl", kinds.DefaultEventTTL, "how long events are kept")
+	set.IntVar(&f.reads, "max-requests-inflight", 400, "how many requests that read may be in flight, half of them of one user; 0 is no limit")
+	set.IntVar(&f.writes, "max-mutating-requests-inflight", 200, "how many requests that write may be in flight, half of them of one user; 0 is no limit")
 	set.BoolVar(&f.crds, "crds", true, "serve CustomResourceDefinitions, by which clients add kinds")
 	set.BoolVar(&f.documented, "documented-expression-prices", false,
 		"count rules in schemas with the prices of the API's documentation; they refuse definitions that kube-apiserver accepts, such as those of Gateway API")
@@ -143,6 +148,11 @@ func (f *flags) check() error {
 	if f.eventTTL <= 0 {
 		problems = append(problems, fmt.Errorf("--event-ttl %v: must be above 0", f.eventTTL))
 	}
+	for name, n := range map[string]int{"max-requests-inflight": f.reads, "max-mutating-requests-inflight": f.writes} {
+		if n < 0 {
+			problems = append(problems, fmt.Errorf("--%s %d: must not be negative; 0 is no limit", name, n))
+		}
+	}
 	problems = append(problems, f.authn.Check()...)
 	problems = append(problems, f.accounts.Check()...)
 	problems = append(problems, f.audit.Check()...)
@@ -151,4 +161,16 @@ func (f *flags) check() error {
 		problems = append(problems, fmt.Errorf("--v %d: must not be negative", f.verbosity))
 	}
 	return errors.Join(problems...)
+}
+
+// limits are the bounds of what is in flight at once. To the flags 0 is none, as in Kubernetes.
+// Source: APF-01.
+func (f *flags) limits() kindwright.Limits {
+	bound := func(n int) int {
+		if n == 0 {
+			return math.MaxInt32
+		}
+		return n
+	}
+	return kindwright.Limits{Reads: bound(f.reads), Writes: bound(f.writes)}
 }

@@ -163,6 +163,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		kindwright.CheckHealth(health.Health, f.authorization.Checks(authorizer)...), kindwright.CheckHealth(health.Health|health.Ready, checks...),
 		kindwright.Before("body", f.accounts.Documents(given.accounts, log, f.listen)),
 		kindwright.HTTP{LivezGrace: f.livezGrace, ShutdownDelay: f.shutdownDelay, GoawayChance: f.goawayChance},
+		f.limits(),
 		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
 	)

@@ -140,6 +140,7 @@ func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
 		Options: jwt.Options{
 			TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
 			UnverifiedEmail: true, OptionalIssuers: true, // as in Kubernetes
+			EgressSelectors: o.features[gateIssuerEgress].on,
 		},
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})

@@ -104,6 +104,9 @@ const (
 	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
 	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 
+	gateSplitLogs    = "PodLogsQuerySplitStreams"
+	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field, which has no effect
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -111,8 +114,10 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
-		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules, gateSuspendedResources, gateSuspendedPlaces,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions,
+		gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
+		gateSuspendedResources, gateSuspendedPlaces,
 	}
 }
 

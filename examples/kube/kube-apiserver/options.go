@@ -19,6 +19,7 @@ import (
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission/ownerref"
+	"github.com/kindwright/kindwright/admission/tolerationseconds"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/examples/kube"
 	"github.com/kindwright/kindwright/flowcontrol"
@@ -69,8 +70,7 @@ type options struct {
 	staticWebhooks  *webhook.Statics                      // those of files; nil: there are none
 	podSecurity     *podsecurity.PodSecurityConfiguration // nil: that of Kubernetes
 	eventTTL        time.Duration
-	notReady        int64 // seconds that pods stay on a node in trouble
-	unreachable     int64
+	tolerate        tolerationseconds.Options // of nodes in trouble
 
 	requestTimeout        time.Duration
 	minRequest            int
@@ -146,8 +146,6 @@ func (o *options) flags() *pflag.FlagSet {
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
 	f.StringSliceVar(&o.enabled, "enable-admission-plugins", nil, "plugins that are asked")
 	f.StringVar(&o.admissionConfig, "admission-control-config-file", "", "names the directories with the manifests of admission policies and webhooks, and configures PodSecurity")
-	f.Int64Var(&o.notReady, "default-not-ready-toleration-seconds", 300, "how long pods stay on nodes that are not ready, unless they say")
-	f.Int64Var(&o.unreachable, "default-unreachable-toleration-seconds", 300, "how long pods stay on nodes that are unreachable, unless they say")
 	f.DurationVar(&o.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	f.DurationVar(&o.requestTimeout, "request-timeout", time.Minute, "how long a request may take that is no watch")
 	f.IntVar(&o.minRequest, "min-request-timeout", 1800, "after how many seconds watches end at the earliest")
@@ -188,6 +186,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.tokenWebhook.Add(own)
 	o.authn.Add(own)
 	o.accounts.Add(own)
+	o.tolerate.AddFlags(own)
 	f.AddGoFlagSet(own)
 	o.addInert(f)
 	return f
