@@ -3,6 +3,7 @@ package crdoracle
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,25 @@ func withoutValues(v any, inBranch bool) any {
 	return v
 }
 
+// withoutDefaults returns a schema without the defaults of its fields.
+func withoutDefaults(document map[string]any) map[string]any {
+	out := maps.Clone(document)
+	delete(out, "default")
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		if s, ok := out[keyword].(map[string]any); ok {
+			out[keyword] = withoutDefaults(s)
+		}
+	}
+	if properties, ok := out["properties"].(map[string]any); ok {
+		fields := map[string]any{}
+		for name, s := range properties {
+			fields[name] = withoutDefaults(s.(map[string]any))
+		}
+		out["properties"] = fields
+	}
+	return out
+}
+
 // createdAlike returns a function that reports whether both sides say the same about a new object.
 func createdAlike(object map[string]any) func(document map[string]any) bool {
 	return func(document map[string]any) bool {
@@ -79,8 +99,10 @@ func updatedAlike(old, next stored) func(document map[string]any) bool {
 	}
 }
 
+// sides returns both sides for objects that have their defaults already. A default that fits values in branches may be
+// wrong without them.
 func sides(document map[string]any) (*kubernetes, *kindwright, bool) {
-	text, err := json.Marshal(document)
+	text, err := json.Marshal(withoutDefaults(document))
 	if err != nil {
 		return nil, nil, false
 	}
