@@ -156,6 +156,9 @@ type Schema struct {
 	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes
 	// never required clients to send each owner reference or finalizer only once.
 	allowsDuplicates bool
+	// nullIsZero makes an item that is null the zero value of its type, as Go decodes it. Metadata needs
+	// this: kube-apiserver says then that a finalizer is empty, or which parts of an owner are missing.
+	nullIsZero bool
 	// advisory means that Enum and the uniqueness of list keys are published but not enforced.
 	advisory bool
 }

@@ -31,9 +31,10 @@ type ownershipRules struct {
 	replicas map[string]apply.Path // by version, the path of spec.replicas of its Scale; nil for versions without their own scale
 }
 
-// applyOptions returns the rules of ownership that the author of the server chose.
-func (c *Config) applyOptions() []apply.Option {
-	if c.ResetByEmptyList {
+// applyOptions returns the rules of ownership that the author of the server chose, for a kind. kube-apiserver
+// loses an empty list when it decodes an object that has no Go type, so there it resets nothing.
+func (c *Config) applyOptions(of *Kind) []apply.Option {
+	if c.ResetByEmptyList && of.Type != nil {
 		return []apply.Option{apply.ResetByEmptyList()}
 	}
 	return nil
@@ -203,6 +204,9 @@ func (w *write) nullProblems() (out []status.FieldError) {
 	}
 	problems, _ := r.rules.judging(w.sub).judge(r.Schema.Default(w.sent.new), w.sent.old)
 	for _, p := range problems {
+		if w.target.Subresource == "status" && p.Field == "status" {
+			continue // no status is as good as none
+		}
 		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) {
 			out = append(out, p)
 		}
