@@ -62,7 +62,13 @@ type Property struct {
 type Rule struct {
 	Rule, Message, MessageExpression, Reason, FieldPath string
 	OptionalOldSelf                                     bool
+
+	notOptional bool // a document says that optionalOldSelf is false
 }
+
+// SaysOptionalOldSelf reports whether the rule says anything about optionalOldSelf, as a document can that says false. It
+// may only do so if the expression uses oldSelf.
+func (r Rule) SaysOptionalOldSelf() bool { return r.OptionalOldSelf || r.notOptional }
 
 // ColumnTag makes a field a column of the tables that kubectl get prints.
 type ColumnTag struct {
