@@ -113,6 +113,20 @@ func TestCRD_15_WhatAWriteDoesNotChangeIsNotJudged(t *testing.T) {
 	})
 }
 
+// All problems are reported together with those of null.
+func TestCRD_09_NullIsNotTheOnlyProblem(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for range 2 { // a new lamp, and one that is there
+			code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=m&force=true", meta.ApplyPatch, lampOf("", `,"spec":{"note":null,"code":"1","host":"x"}`))
+			require.Equal(t, 422, code, "%v", answer)
+			require.Len(t, causes(answer), 3, "%v", answer)
+			if code, _ = call(t, srv, "GET", lampsPath+"/a", ""); code == 404 {
+				create(t, srv, "a", `{"note":"x","count":1}`)
+			}
+		}
+	})
+}
+
 // An applied status of null is no status.
 func TestCRD_15_AnAppliedStatusOfNull(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
