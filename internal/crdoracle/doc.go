@@ -16,5 +16,6 @@
 //     count what has changed. Both must refuse the value when it is new, and may say something else about its parts.
 //   - Items of a keyed list that repeat a key, or whose key has a wrong type. Kubernetes finds no earlier
 //     item for any item of such a list, so it reports what was wrong with unchanged items, too.
-//   - Names in embedded metadata with control characters, which Kubernetes accepts. The generator makes none.
+//   - Names in embedded metadata with control characters, which Kubernetes accepts. About one of 500,000
+//     generated objects has one, and shows the difference.
 package crdoracle

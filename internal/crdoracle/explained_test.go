@@ -100,18 +100,22 @@ func updatedAlike(old, next stored) func(document map[string]any) bool {
 }
 
 // sides returns both sides for objects that have their defaults already. A default that fits values in branches may be
-// wrong without them.
+// wrong without them, and one of a key of a list must be there.
 func sides(document map[string]any) (*kubernetes, *kindwright, bool) {
-	text, err := json.Marshal(withoutDefaults(document))
-	if err != nil {
-		return nil, nil, false
+	for _, document := range []map[string]any{withoutDefaults(document), document} {
+		text, err := json.Marshal(document)
+		if err != nil {
+			return nil, nil, false
+		}
+		theirs, problems, err := newKubernetes(text)
+		if err != nil || len(problems) > 0 {
+			continue
+		}
+		if ours, problems, err := newKindwright(text); err == nil && len(problems) == 0 {
+			return theirs, ours, true
+		}
 	}
-	theirs, problems, err := newKubernetes(text)
-	if err != nil || len(problems) > 0 {
-		return nil, nil, false
-	}
-	ours, problems, err := newKindwright(text)
-	return theirs, ours, err == nil && len(problems) == 0
+	return nil, nil, false
 }
 
 // nearestBranch returns a function that reports whether a cause lies in a value for which no branch holds. Both sides
