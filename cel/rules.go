@@ -277,7 +277,7 @@ func shown(r openapi.Rule) shownRule {
 	if r.Reason != "" {
 		out.Reason = &r.Reason
 	}
-	if r.OptionalOldSelf {
+	if r.SaysOptionalOldSelf() {
 		out.OptionalOldSelf = &r.OptionalOldSelf
 	}
 	return out
@@ -386,8 +386,8 @@ func (c *compiler) compileRules(n *node, p place) {
 		if r.check != nil && r.usesOld && p.isFixed {
 			c.fail(meta.CauseFieldValueInvalid, at.Child("rule"), described.Rule,
 				fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %s", cmp.Or(p.fixed.String(), noPath)))
-		} else if !r.usesOld && described.OptionalOldSelf {
-			c.fail(meta.CauseFieldValueInvalid, at.Child("optionalOldSelf"), true, "may not be set if oldSelf is not used in rule")
+		} else if !r.usesOld && (described.OptionalOldSelf || described.SaysOptionalOldSelf() && !c.options.Stored) {
+			c.fail(meta.CauseFieldValueInvalid, at.Child("optionalOldSelf"), described.OptionalOldSelf, "may not be set if oldSelf is not used in rule")
 		}
 		if described.FieldPath != "" {
 			r.fieldPath, _ = fieldPath(described.FieldPath, p.structure)

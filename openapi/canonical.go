@@ -192,8 +192,8 @@ func (s *Schema) child(name string) *Schema {
 	return s.AdditionalProperties
 }
 
-// canonicalArray is copy-on-write, like canonicalObject. Null items stay: removing them would shift
-// the indexes of all later items.
+// canonicalArray is copy-on-write, like canonicalObject. Null items stay, or become the zero value:
+// removing them would shift the indexes of all later items.
 func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	if s.Items == nil {
 		return array, false
@@ -201,7 +201,8 @@ func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 	out, changed := array, false
 	for i, value := range array {
 		w.path = append(w.path, json.Item(i))
-		if canonical, other := s.Items.canonical(w, value); other {
+		canonical, other := s.Items.canonical(w, s.decoded(value))
+		if other || value == nil && canonical != nil {
 			if !changed {
 				out, changed = slices.Clone(array), true
 			}
@@ -210,6 +211,17 @@ func (s *Schema) canonicalArray(w *walk, array []any) ([]any, bool) {
 		w.path = w.path[:len(w.path)-1]
 	}
 	return out, changed
+}
+
+// decoded returns an item of a list as Go decodes it.
+func (s *Schema) decoded(item any) any {
+	switch {
+	case item != nil || !s.nullIsZero:
+		return item
+	case s.Items.Type == Object:
+		return map[string]any{}
+	}
+	return ""
 }
 
 // redacted stands for a value that messages do not repeat. Bytes are the data of secrets, and a

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kindwright/kindwright/internal/json"
 )
@@ -23,10 +24,16 @@ func (s *Schema) Fingerprint() uint64 {
 // ownMeaning hashes a node whose children already have their fingerprints. Because each child
 // contributes eight bytes, the cost is linear in the number of nodes.
 func (s *Schema) ownMeaning() uint64 {
-	return hashed(s.appendMeaning(make([]byte, 0, 128+24*len(s.Properties)), func(dst []byte, child *Schema) []byte {
+	room := meanings.Get().(*[]byte)
+	defer meanings.Put(room)
+	*room = s.appendMeaning((*room)[:0], func(dst []byte, child *Schema) []byte {
 		return binary.BigEndian.AppendUint64(dst, child.ready.meaning)
-	}))
+	})
+	return hashed(*room)
 }
+
+// meanings is the room for what is hashed. A document of a thousand small nodes would take 128 bytes for each.
+var meanings = sync.Pool{New: func() any { return new([]byte) }}
 
 // circularMeaning hashes a node that contains itself. A back reference is hashed as the number of
 // levels up to the node it refers to, so the result does not depend on where the walk begins.

@@ -3,11 +3,13 @@ package openapi_test
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -262,4 +264,24 @@ func TestFromTree_NullInTheMetadataOfDefaults(t *testing.T) {
 		_, problems := openapi.FromTree(tree(t, `{"type":"object","properties":{"v":{`+embedded+`,"default":{"apiVersion":"v1","kind":"Thing","metadata":{"name":1}}}}}`))
 		require.NotEmpty(t, problems)
 	}
+}
+
+// A document of small nodes takes what its nodes take, and nothing besides for each.
+func TestCRD_07_SmallNodes(t *testing.T) {
+	const nodes = 900
+	branches := make([]any, nodes)
+	for i := range branches {
+		branches[i] = map[string]any{"maximum": int64(i)}
+	}
+	document := map[string]any{"type": "object", "allOf": branches}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, problems := openapi.FromTree(document)
+	runtime.ReadMemStats(&after)
+	require.Empty(t, problems)
+	limit := uint64(1_200)
+	if effort.Raced { // pools lose what they keep
+		limit += limit / 4
+	}
+	require.Less(t, (after.TotalAlloc-before.TotalAlloc)/nodes, limit, "bytes for each node")
 }

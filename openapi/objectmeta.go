@@ -52,7 +52,8 @@ func metadataSchema() *Schema {
 			{"annotations", stringMap("Keys and values that tools attach to the object. They cannot be used to select objects.")},
 			{"ownerReferences", ownerReferences()},
 			{"finalizers", &Schema{
-				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge", allowsDuplicates: true,
+				Type: Array, ListType: ListSet, Items: &Schema{Type: String}, PatchStrategy: "merge",
+				allowsDuplicates: true, nullIsZero: true,
 				Description: "Controllers that must finish before the object is removed. Each removes its own entry; the object is removed with the last one.",
 			}},
 			{"managedFields", managedFields()},
@@ -81,7 +82,8 @@ func stringMap(description string) *Schema {
 
 func ownerReferences() *Schema {
 	return &Schema{
-		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid", allowsDuplicates: true,
+		Type: Array, ListType: ListMap, ListMapKeys: []string{"uid"}, PatchStrategy: "merge", PatchMergeKey: "uid",
+		allowsDuplicates: true, nullIsZero: true,
 		Description: "Owners of the object. It is deleted once all of them are gone.",
 		Items: &Schema{
 			Component:   metaPackage + "OwnerReference",
@@ -103,7 +105,7 @@ func ownerReferences() *Schema {
 
 func managedFields() *Schema {
 	return &Schema{
-		Type: Array, ListType: ListAtomic, Description: "Which manager owns which fields. The server maintains it for server-side apply.",
+		Type: Array, ListType: ListAtomic, nullIsZero: true, Description: "Which manager owns which fields. The server maintains it for server-side apply.",
 		Items: &Schema{
 			Component:   metaPackage + "ManagedFieldsEntry",
 			Type:        Object,

@@ -62,7 +62,13 @@ type Property struct {
 type Rule struct {
 	Rule, Message, MessageExpression, Reason, FieldPath string
 	OptionalOldSelf                                     bool
+
+	notOptional bool // a document says that optionalOldSelf is false
 }
+
+// SaysOptionalOldSelf reports whether the rule says anything about optionalOldSelf, as a document can that says false. It
+// may only do so if the expression uses oldSelf.
+func (r Rule) SaysOptionalOldSelf() bool { return r.OptionalOldSelf || r.notOptional }
 
 // ColumnTag makes a field a column of the tables that kubectl get prints.
 type ColumnTag struct {
@@ -156,6 +162,9 @@ type Schema struct {
 	// allowsDuplicates permits duplicates in a set or keyed list. Metadata needs this: Kubernetes
 	// never required clients to send each owner reference or finalizer only once.
 	allowsDuplicates bool
+	// nullIsZero makes an item that is null the zero value of its type, as Go decodes it. Metadata needs
+	// this: kube-apiserver says then that a finalizer is empty, or which parts of an owner are missing.
+	nullIsZero bool
 	// advisory means that Enum and the uniqueness of list keys are published but not enforced.
 	advisory bool
 }

@@ -521,8 +521,8 @@ func (r *treeReader) rules(s *Schema, v any) {
 			defer func() { r.path = r.path[:len(r.path)-1] }()
 			return r.text(tree[name])
 		}
-		optional, _ := tree["optionalOldSelf"].(bool)
-		s.Rules = append(s.Rules, Rule{get("rule"), get("message"), get("messageExpression"), get("reason"), get("fieldPath"), optional})
+		optional, said := tree["optionalOldSelf"].(bool)
+		s.Rules = append(s.Rules, Rule{get("rule"), get("message"), get("messageExpression"), get("reason"), get("fieldPath"), optional, said && !optional})
 		r.path = r.path[:len(r.path)-1]
 	}
 }

@@ -136,6 +136,9 @@ func appendRules(dst []byte, rules []Rule) []byte {
 		w.text("fieldPath", r.FieldPath)
 		w.text("message", r.Message)
 		w.text("messageExpression", r.MessageExpression)
+		if r.notOptional {
+			w.tree("optionalOldSelf", false)
+		}
 		w.flag("optionalOldSelf", r.OptionalOldSelf)
 		w.text("reason", r.Reason)
 		w.text("rule", r.Rule)

@@ -158,7 +158,7 @@ type Resource struct {
 
 	Schema     *openapi.Schema
 	Columns    []openapi.Column // of tables; none means Name and Created At (TABLE-05)
-	Selectable []string         // field paths usable in field selectors besides metadata.name and metadata.namespace
+	Selectable []string         // field paths usable in field selectors besides metadata.name and, if objects have one, metadata.namespace
 
 	// NoTable leaves tables out of what clients can ask for: who accepts nothing else is answered
 	// 406, and who names a second form gets that.

@@ -101,11 +101,17 @@ var besideFormat = regexp.MustCompile(`: "(int64|float64)"$|must be of type : "i
 // Kubernetes names the Go types of numbers, and no types of other values. Numbers out of range are
 // reported without a field.
 func sameType(c, o cause) bool {
+	if c.typ == "FieldValueNotSupported" && c.typ == o.typ && len(o.message) > longMessage {
+		return c.field == o.field // we do not repeat a large value (0007)
+	}
 	if at := strings.LastIndex(c.message, " in "); c.field == "<nil>" && strings.Contains(c.message, "Checked value must be of type ") {
 		return c.message[at+len(" in "):] == o.field && (o.typ == "FieldValueTypeInvalid" || strings.HasSuffix(o.message, " bits") || strings.HasSuffix(o.message, " float"))
 	}
 	return c.typ == "FieldValueTypeInvalid" && c.typ == o.typ && c.field == o.field && goTypes.MatchString(c.message)
 }
+
+// longMessage is how long a message is that repeats values of an enum in part.
+const longMessage = 300
 
 var goTypes = regexp.MustCompile(`: "(int64|float64|)"$`)
 

@@ -385,7 +385,7 @@ func (c *change) own() error {
 			}
 			forms = append(forms, one.Kind)
 		}
-		rules, err := rulesOf(forms, c.engine.cfg.applyOptions())
+		rules, err := rulesOf(forms, c.engine.cfg.applyOptions(forms[0]))
 		if err != nil {
 			return fmt.Errorf("kind %s (%s): %w", f.base.Kind.Names.Kind, f.base.Kind.APIVersion(), err)
 		}

@@ -46,7 +46,8 @@ type Config struct {
 	VerifyEvery time.Duration
 
 	// ResetByEmptyList lets an update with an empty managedFields list reset the owners of all
-	// fields, as kube-apiserver does (READ-03). By default only a list with one empty entry does.
+	// fields, as kube-apiserver does (READ-03) for kinds with a Go type. By default only a list with one
+	// empty entry does.
 	ResetByEmptyList bool
 
 	// WrongTypeIsBadRequest answers a create and an update with 400 if a value has the wrong JSON

@@ -31,9 +31,10 @@ type ownershipRules struct {
 	replicas map[string]apply.Path // by version, the path of spec.replicas of its Scale; nil for versions without their own scale
 }
 
-// applyOptions returns the rules of ownership that the author of the server chose.
-func (c *Config) applyOptions() []apply.Option {
-	if c.ResetByEmptyList {
+// applyOptions returns the rules of ownership that the author of the server chose, for a kind. kube-apiserver
+// loses an empty list when it decodes an object that has no Go type, so there it resets nothing.
+func (c *Config) applyOptions(of *Kind) []apply.Option {
+	if c.ResetByEmptyList && of.Type != nil {
 		return []apply.Option{apply.ResetByEmptyList()}
 	}
 	return nil
@@ -191,8 +192,8 @@ func restored(s *openapi.Schema, canonical, sent any) any {
 	return canonical
 }
 
-// nullProblems returns the problems of null in an object of a kind without a Go type that a configuration
-// was merged into: where the field is neither nullable nor has a default. Other writes drop such fields;
+// nullProblems returns the problems of an object of a kind without a Go type that a configuration was merged into, if
+// null is among them: where the field is neither nullable nor has a default. Other writes drop such fields;
 // an apply that drops them would give up fields that the requester meant to set. Null is judged after
 // the merge and not in the configuration, as in kube-apiserver: instead of a map or a list it leaves the
 // stored one as it is, and where this path writes nothing it means nothing.
@@ -202,10 +203,17 @@ func (w *write) nullProblems() (out []status.FieldError) {
 		return nil
 	}
 	problems, _ := r.rules.judging(w.sub).judge(r.Schema.Default(w.sent.new), w.sent.old)
+	found := false
 	for _, p := range problems {
-		if p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`) {
-			out = append(out, p)
+		isNull := p.Type == meta.CauseFieldValueTypeInvalid && strings.HasSuffix(p.Detail, `: "null"`)
+		if isNull && w.target.Subresource == "status" && p.Field == "status" {
+			continue // no status is as good as none
 		}
+		found = found || isNull
+		out = append(out, p)
+	}
+	if !found { // the others are judged after defaults and hooks
+		return nil
 	}
 	return out
 }

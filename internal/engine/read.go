@@ -247,7 +247,7 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 // filter returns the filter of a list or a watch. It rejects fields that the kind does not declare
 // (QUERY-20).
 func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.FieldSelector) (watch.Filter, error) {
-	known := append([]string{"metadata.name", "metadata.namespace"}, s.Kind.Selectable...)
+	known := s.Kind.selectors()
 	if err := fields.Check(known...); err != nil {
 		if s.Kind.Type == nil { // kube-apiserver's words for custom resources
 			return watch.Filter{}, status.BadRequest("field label not supported: %s", fields.Unknown(known...))
@@ -263,6 +263,16 @@ func (s *Served) filter(t registry.Target, labels meta.Selector, fields meta.Fie
 		fields, err = s.storedFields(fields)
 	}
 	return watch.Filter{Namespace: t.Namespace, Labels: labels, Fields: fields}, err
+}
+
+// selectors returns the fields that selectors can name. A cluster-scoped kind that names fields of its own has no
+// namespace to select by, nor has one without a Go type, as in kube-apiserver.
+func (r *Kind) selectors() []string {
+	known := []string{"metadata.name", "metadata.namespace"}
+	if r.ClusterScoped && (len(r.Selectable) > 0 || r.Type == nil) {
+		known = known[:1]
+	}
+	return append(known, r.Selectable...)
 }
 
 // selection is the set of objects in a snapshot that a filter selects.

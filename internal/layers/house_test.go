@@ -237,6 +237,7 @@ var state = map[string]string{
 	"internal/json.encoders":   "a pool of encoders, reset before each use",
 	"internal/jws.claims":      "a pool of scratch room for claims that nobody has verified; cleared after each use",
 	"cel.bases":                "environments of rules, made on first use and the same for all kinds; each takes a millisecond",
+	"openapi.meanings":         "a pool of scratch buffers; nothing in it outlives a call",
 	"openapi.objectParts":      "schemas of the metadata, which are the same for all kinds and never changed",
 	"openapi.sharedOnce":       "made of the types of package meta on first use, the same in every process",
 	"watch.splices":            "a pool of scratch buffers; nothing in it outlives a call",

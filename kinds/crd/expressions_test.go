@@ -217,6 +217,11 @@ func TestCRD_12_DefaultsFulfilTheRulesOfTheirSchema(t *testing.T) {
 			a(ruledOf(list, rule("self[2] == 'y'"))),
 			[]string{at + `.properties[a].default: Invalid value: "array": index out of bounds: 2 evaluating rule: self[2] == 'y'`},
 		},
+		"an old value that no rule asks for": {
+			number(rule("self > 1", "optionalOldSelf", false)),
+			[]string{at + ".properties[a].x-kubernetes-validations[0].optionalOldSelf: Invalid value: false: may not be set if oldSelf is not used in rule"},
+		},
+		"an old value that is always there": {number(rule("self == 5 || self > oldSelf", "optionalOldSelf", false)), nil},
 		"two rules": {number(rule("self > 7"), rule("self > 8")), []string{
 			at + ".properties[a].default: Invalid value: 5: failed rule: self > 7",
 			at + ".properties[a].default: Invalid value: 5: failed rule: self > 8",

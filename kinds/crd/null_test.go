@@ -5,7 +5,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -109,4 +111,110 @@ func TestCRD_15_WhatAWriteDoesNotChangeIsNotJudged(t *testing.T) {
 		code, answer = sendPatch(t, srv, lampsPath+"/a/status", meta.MergePatch, `{"status":{"selector":5}}`)
 		require.Equal(t, 422, code, "%v", answer)
 	})
+}
+
+// All problems are reported together with those of null.
+func TestCRD_09_NullIsNotTheOnlyProblem(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for range 2 { // a new lamp, and one that is there
+			code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=m&force=true", meta.ApplyPatch, lampOf("", `,"spec":{"note":null,"code":"1","host":"x"}`))
+			require.Equal(t, 422, code, "%v", answer)
+			require.Len(t, causes(answer), 3, "%v", answer)
+			if code, _ = call(t, srv, "GET", lampsPath+"/a", ""); code == 404 {
+				create(t, srv, "a", `{"note":"x","count":1}`)
+			}
+		}
+	})
+}
+
+// An applied status of null is no status.
+func TestCRD_15_AnAppliedStatusOfNull(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", fullSpec)
+		code, answer := sendPatch(t, srv, lampsPath+"/a/status?fieldManager=m", meta.ApplyPatch, lampOf("", `,"status":null`))
+		require.Equal(t, 200, code, "%v", answer)
+		require.NotContains(t, answer, "status")
+		code, again := sendPatch(t, srv, lampsPath+"/a/status?fieldManager=m", meta.ApplyPatch, lampOf("", `,"status":null`))
+		require.Equal(t, 200, code, "%v", again)
+		require.Equal(t, answer, again, "SSA-28")
+	})
+}
+
+// rafts have a scale, and a document that describes nothing of it.
+const rafts = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"rafts.shop.example.com"},
+	"spec":{"group":"shop.example.com","scope":"Namespaced","names":{"plural":"rafts","kind":"Raft"},"versions":[{"name":"v1","served":true,"storage":true,
+	"subresources":{"status":{},"scale":{"specReplicasPath":".spec.replicas","statusReplicasPath":".status.replicas","labelSelectorPath":".status.selector"}},
+	"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
+
+// What a Scale reads has its type where the document does not say so. Null is none, unless it stands for all of the
+// spec or the status.
+func TestCRD_15_WhatAScaleReadsIsNoNull(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, rafts)
+	const path = "/apis/shop.example.com/v1/namespaces/default/rafts"
+	raftOf := func(members string) string {
+		return `{"apiVersion":"shop.example.com/v1","kind":"Raft","metadata":{"name":"a"}` + members + `}`
+	}
+	for members, want := range map[string][]string{
+		`,"spec":null`:              {},
+		`,"spec":{}`:                {},
+		`,"spec":{"replicas":2}`:    {},
+		`,"spec":{"replicas":null}`: {".spec.replicas: Invalid value: 0: must be an integer"},
+		`,"spec":{"replicas":true}`: {".spec.replicas: Invalid value: 0: must be an integer"},
+		`,"spec":[null]`:            {".spec.replicas: Invalid value: 0: must be an integer"},
+		`,"spec":"x"`:               {".spec.replicas: Invalid value: 0: must be an integer"},
+	} {
+		code, answer := call(t, srv, "POST", path+"?dryRun=All", raftOf(members))
+		require.Equal(t, len(want) == 0, code == 201, "%s: %v", members, answer)
+		require.ElementsMatch(t, want, causes(answer), members)
+	}
+	code, answer := call(t, srv, "POST", path, raftOf(""))
+	require.Equal(t, 201, code, "%v", answer)
+	for members, want := range map[string][]string{
+		`,"status":null`:              {},
+		`,"status":{"x":null}`:        {},
+		`,"status":{"replicas":null}`: {".status.replicas: Invalid value: 0: must be an integer"},
+		`,"status":{"selector":null}`: {`.status.selector: Invalid value: "": must be a string`},
+	} {
+		code, answer = sendPatch(t, srv, path+"/a/status?fieldManager=m&dryRun=All", meta.ApplyPatch, raftOf(members))
+		require.Equal(t, len(want) == 0, code == 200, "%s: %v", members, answer)
+		require.ElementsMatch(t, want, causes(answer), members)
+	}
+}
+
+// Go decodes an item that is null as the zero value, so kube-apiserver says what is wrong with that.
+func TestMETA_13_META_14_NullInListsOfMetadata(t *testing.T) {
+	kubernetes := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{WrongTypeIsBadRequest: true}}}.New(t, crd.Kinds())
+	for _, srv := range []*apitest.Server{kubernetes, apitest.New(t, crd.Kinds())} {
+		establish(t, srv, lamps)
+		for body, field := range map[string]string{
+			`"finalizers":[null]`:            "metadata.finalizers[0]",
+			`"finalizers":["a.b/c",null]`:    "metadata.finalizers[1]",
+			`"ownerReferences":[null]`:       "metadata.ownerReferences[0].uid",
+			`"managedFields":[null]`:         "",
+			`"managedFields":[{},null,null]`: "",
+		} {
+			code, answer := call(t, srv, "POST", lampsPath+"?dryRun=All", lampOf(","+body, `,"spec":`+fullSpec))
+			if field == "" {
+				require.Equal(t, 201, code, "%s: %v", body, answer)
+				continue
+			}
+			require.Equal(t, 422, code, "%s: %v", body, answer)
+			require.Contains(t, answer["message"], field+": ")
+		}
+	}
+}
+
+// An empty list of managedFields resets nothing where the kind has no Go type, also where it does elsewhere.
+func TestSSA_14_EmptyManagedFieldsOfACustomResource(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{ResetByEmptyList: true}}}.New(t, crd.Kinds())
+	establish(t, srv, lamps)
+	code, made := call(t, srv, "POST", lampsPath+"?fieldManager=one", lampOf("", `,"spec":`+fullSpec))
+	require.Equal(t, 201, code, "%v", made)
+	code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=two", meta.MergePatch, `{"metadata":{"managedFields":[]}}`)
+	require.Equal(t, 200, code, "%v", answer)
+	require.Equal(t, made["metadata"], answer["metadata"])
+	code, answer = sendPatch(t, srv, lampsPath+"/a?fieldManager=two", meta.MergePatch, `{"metadata":{"managedFields":[{}]}}`)
+	require.Equal(t, 200, code, "%v", answer)
+	require.NotContains(t, answer["metadata"], "managedFields")
 }

@@ -385,3 +385,22 @@ func TestCRD_14_AnApplyToAnObjectThatALaterSchemaRefuses(t *testing.T) {
 		require.Equal(t, 200, code, "%v", answer)
 	})
 }
+
+// A selector cannot name the namespace of objects that have none, if the kind names fields of its own or has no Go type.
+// kube-apiserver answers so for namespaces, nodes and custom resources, and selects by it among definitions.
+func TestQUERY_20_WhatHasNoNamespaceIsNotSelectedByIt(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, strings.Replace(rafts, "Namespaced", "Cluster", 1))
+	for path, want := range map[string]int{"/apis/shop.example.com/v1/rafts": 400, "/api/v1/namespaces": 400, definitions: 200} {
+		for _, watching := range []string{"", "&watch=true&timeoutSeconds=1"} {
+			code, body, err := get(t.Context(), srv, path+"?fieldSelector=metadata.namespace%3Dx"+watching)
+			require.NoError(t, err)
+			require.NoError(t, body.Close())
+			require.Equal(t, want, code, "%s%s", path, watching)
+		}
+		code, body, err := get(t.Context(), srv, path+"?fieldSelector=metadata.name%3Dx")
+		require.NoError(t, err)
+		require.NoError(t, body.Close())
+		require.Equal(t, 200, code, path)
+	}
+}

@@ -339,20 +339,18 @@ func addSubresources(r *registry.Resource, of *CustomResourceSubresources, env r
 }
 
 // scaleRule checks the fields that a Scale shows, in every write. A write of the status is not refused for
-// what is in the spec.
+// what is in the spec. Where the document describes no type, null is a wrong one.
 func scaleRule(spec, state, selector string) func(context.Context, registry.Tree, *status.Fields) {
 	replicas := func(t registry.Tree, path string, f *status.Fields) {
-		at := f.At(path)
-		switch n := tree.At(t, strings.Split(path, ".")[1:]...).(type) {
-		case nil:
-		case int64:
-			if n < 0 {
-				at.Invalid(n, "should be a non-negative integer")
-			} else if n > math.MaxInt32 {
-				at.Invalid(n, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32))
-			}
-		default:
+		v, found, ok := lookUp(t, path)
+		n, isInteger := v.(int64)
+		switch at := f.At(path); {
+		case !ok || found && !isInteger:
 			at.Invalid(0, "must be an integer")
+		case n < 0:
+			at.Invalid(n, "should be a non-negative integer")
+		case n > math.MaxInt32:
+			at.Invalid(n, fmt.Sprintf("should be less than or equal to %d", math.MaxInt32))
 		}
 	}
 	return func(ctx context.Context, t registry.Tree, f *status.Fields) {
@@ -360,14 +358,33 @@ func scaleRule(spec, state, selector string) func(context.Context, registry.Tree
 			replicas(t, spec, f)
 		}
 		replicas(t, state, f)
-		if selector != "" {
-			if v := tree.At(t, strings.Split(selector, ".")[1:]...); v != nil {
-				if _, ok := v.(string); !ok {
-					f.At(selector).Invalid("", "must be a string")
-				}
-			}
+		if selector == "" {
+			return
+		}
+		v, found, ok := lookUp(t, selector)
+		if _, isText := v.(string); !ok || found && !isText {
+			f.At(selector).Invalid("", "must be a string")
 		}
 	}
+}
+
+// lookUp returns what a path such as .spec.replicas leads to, and whether there is such a field. What is null has
+// no fields. The result is not ok if something on the way is neither an object nor null.
+func lookUp(t registry.Tree, path string) (v any, found, ok bool) {
+	v = t
+	for _, name := range strings.Split(path, ".")[1:] {
+		if v == nil {
+			return nil, false, true
+		}
+		object, isObject := v.(map[string]any)
+		if !isObject {
+			return nil, false, false
+		}
+		if v, found = object[name]; !found {
+			return nil, false, true
+		}
+	}
+	return v, true, true
 }
 
 // deprecation returns what clients of a version are warned of: the text of the definition, or a hint at
