@@ -160,13 +160,26 @@ func prune(ctx context.Context, w *write) error {
 // request here, together with all other schema errors, because hooks are promised an object of the
 // right shape.
 func (w *write) settle(ctx context.Context, p *part) (err error) {
-	r := p.kind
-	canonical, problems := r.Schema.Canonical(p.new)
-	t := r.Schema.Default(withoutEmptyMetadata(canonical))
+	canonical, problems := p.kind.Schema.Canonical(p.new)
 	if len(problems) > 0 {
-		if why := w.undecodable(p, problems); why != "" {
+		if r, why := p.kind, w.undecodable(p, problems); why != "" {
 			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 		}
+	}
+	return w.complete(ctx, p, canonical, problems)
+}
+
+// settleMutated is settle for what plugins have made of the object. The client did not send it.
+func (w *write) settleMutated(ctx context.Context) error {
+	canonical, problems := w.sent.kind.Schema.CanonicalPatched(w.sent.new)
+	return w.complete(ctx, w.sent, canonical, problems)
+}
+
+// complete fills in the defaults of a canonical object, or reports its problems.
+func (w *write) complete(ctx context.Context, p *part, canonical registry.Tree, problems []status.FieldError) (err error) {
+	r := p.kind
+	t := r.Schema.Default(withoutEmptyMetadata(canonical))
+	if len(problems) > 0 {
 		if problems = r.rules.judging(w.sub).blocking(t, p.old, problems); len(problems) > 0 {
 			if r.rules.expressions != nil {
 				problems = append(problems, unchecked())
@@ -271,7 +284,7 @@ func mutate(ctx context.Context, w *write) error {
 	if err := w.confine(ctx, sent); err != nil {
 		return err
 	}
-	return w.settle(ctx, w.sent)
+	return w.settleMutated(ctx)
 }
 
 // confine reverts the changes that neither the requester nor admission may make on this path: to

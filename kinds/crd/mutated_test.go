@@ -1,0 +1,109 @@
+package crd_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/kinds/crd"
+)
+
+const registrations = "/apis/admissionregistration.k8s.io/v1/"
+
+// patchedBy returns a server with lamps, and functions that make a policy or a webhook apply a JSON patch to each.
+func patchedBy(t *testing.T) (*apitest.Server, map[string]func(operations string)) {
+	t.Helper()
+	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	establish(t, srv, lamps)
+	const rules = `[{"operations":["CREATE","UPDATE"],"apiGroups":["shop.example.com"],"apiVersions":["v1"],"resources":["lamps"]}]`
+	policy := func(operations string) {
+		var list []map[string]any
+		require.NoError(t, json.Unmarshal([]byte(operations), &list))
+		var made []string
+		for _, op := range list {
+			var fields []string
+			for name, v := range op {
+				fields = append(fields, name+": "+literal(t, v))
+			}
+			made = append(made, "JSONPatch{"+strings.Join(fields, ", ")+"}")
+		}
+		expression, err := json.Marshal("[" + strings.Join(made, ", ") + "]")
+		require.NoError(t, err)
+		require.Equal(t, 201, status(call(t, srv, "POST", registrations+"mutatingadmissionpolicies", fmt.Sprintf(
+			`{"metadata":{"name":"p"},"spec":{"reinvocationPolicy":"Never","matchConstraints":{"resourceRules":%s},"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":%s}}]}}`,
+			rules, expression))))
+		call(t, srv, "POST", registrations+"mutatingadmissionpolicybindings", `{"metadata":{"name":"p"},"spec":{"policyName":"p"}}`)
+	}
+	webhook := func(operations string) {
+		hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var review map[string]any
+			_ = json.NewDecoder(r.Body).Decode(&review)
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": map[string]any{
+				"uid": review["request"].(map[string]any)["uid"], "allowed": true, "patchType": "JSONPatch",
+				"patch": base64.StdEncoding.EncodeToString([]byte(operations)),
+			}})
+		}))
+		t.Cleanup(hook.Close)
+		bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+		require.Equal(t, 201, status(call(t, srv, "POST", registrations+"mutatingwebhookconfigurations", fmt.Sprintf(
+			`{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":%s}]}`,
+			hook.URL, bundle, rules))))
+	}
+	return srv, map[string]func(string){"policy": policy, "webhook": webhook}
+}
+
+func status(code int, _ map[string]any) int { return code }
+
+// literal writes a value as an expression.
+func literal(t *testing.T, v any) string {
+	t.Helper()
+	if members, ok := v.(map[string]any); ok { // of one type, unless it is said that they are not
+		var fields []string
+		for name, member := range members {
+			fields = append(fields, literal(t, name)+": dyn("+literal(t, member)+")")
+		}
+		return "{" + strings.Join(fields, ", ") + "}"
+	}
+	text, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// A client that sends null leaves a field out. A policy or a webhook that sets null has made an object that its
+// schema does not allow. The answers are those of kube-apiserver 1.36.
+func TestPOL_05_WHK_14_CRD_09_NullThatAPatchSets(t *testing.T) {
+	for operation, want := range map[string]string{
+		`"path":"/spec/note","value":null`:                                            "spec.note: Invalid value: \"null\": spec.note in body must be of type string: \"null\"",
+		`"path":"/spec/port","value":null`:                                            "spec.port: Invalid value: \"null\": spec.port in body must be of type integer,string: \"null\"",
+		`"path":"/spec/tags","value":null`:                                            "spec.tags: Invalid value: \"null\": spec.tags in body must be of type array: \"null\"",
+		`"path":"/spec/parts","value":[{"name":null}]`:                                "spec.parts[0].name: Invalid value: \"null\": spec.parts[0].name in body must be of type string: \"null\"",
+		`"path":"/spec","value":null`:                                                 "spec: Invalid value: \"null\": spec in body must be of type object: \"null\"",
+		`"path":"/spec/color","value":null`:                                           "", // it has a default
+		`"path":"/spec/raw","value":{"a":null}`:                                       "", // and this no schema
+		`"path":"/metadata/annotations","value":{"a":null}`:                           "", // which is the empty text
+		`"path":"/spec/count"`:                                                        "spec.count: Invalid value: \"null\": spec.count in body must be of type integer: \"null\"",
+		`"path":"/spec/inner","value":{"apiVersion":"v1","kind":"K","metadata":null}`: "",
+	} {
+		for _, by := range []string{"policy", "webhook"} {
+			srv, patch := patchedBy(t)
+			patch[by](`[{"op":"add",` + operation + `}]`)
+			code, answer := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"a"},"spec":{"count":1,"note":"n"}}`)
+			if want == "" {
+				require.Equal(t, 201, code, "%s, %s: %v", by, operation, answer)
+				continue
+			}
+			require.Equal(t, 422, code, "%s, %s: %v", by, operation, answer)
+			require.Equal(t, `Lamp.shop.example.com "a" is invalid: `+want, answer["message"], by)
+		}
+	}
+}
