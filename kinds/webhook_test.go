@@ -291,6 +291,7 @@ func TestWHK_14_BadPatches(t *testing.T) {
 		"namespace":  `[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`,
 		"whole":      `[{"op":"replace","path":"","value":7}]`,
 		"wrong test": `[{"op":"test","path":"/data/a","value":"7"}]`,
+		"wrong type": `[{"op":"add","path":"/data/a","value":{"b":7}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := serveWebhooks(t, memory.New())
@@ -309,6 +310,15 @@ func TestWHK_14_BadPatches(t *testing.T) {
 	require.Contains(t, refused["message"], "attempted to modify the object, which is not supported for this operation")
 	cause := strings.TrimPrefix(refused["message"].(string), "Internal error occurred: ")
 	require.Equal(t, []any{map[string]any{"message": cause}}, at(refused, "details", "causes"), "WHK-13: as in kube-apiserver")
+}
+
+// A webhook whose patches leave out what is empty sets an empty text, as with kube-apiserver.
+func TestWHK_14_AValueThatIsMissingIsNull(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, answersPatch(`[{"op":"add","path":"/data/b"},{"op":"replace","path":"/data/a"},{"op":"test","path":"/data/c"}]`))
+	h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+	made := h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	require.Equal(t, map[string]any{"a": "", "b": ""}, made["data"])
 }
 
 // What is no JSON patch at all is a failure of the webhook, as in kube-apiserver. One that does not fit the object is not.
