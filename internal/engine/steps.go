@@ -250,6 +250,8 @@ func reset(ctx context.Context, w *write) error {
 		if w.sent.new, err = w.sub.merge(ctx, tree.Without(w.sent.old, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
+		// Plugins are told of the version, whatever the function makes.
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "resourceVersion")
 		if w.verb == verbApply { // it has computed the owners already
 			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 		}
@@ -362,7 +364,12 @@ func validateDocument(ctx context.Context, w *write) error {
 
 // admit asks the validating plugins. They see what the requester writes, with all changes made so
 // far. For a view, that is the document.
-func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) }
+func admit(ctx context.Context, w *write) error {
+	if w.view != nil && w.view.owners != nil {
+		return w.engine.admit(ctx, scaling{w})
+	}
+	return w.engine.admit(ctx, w)
+}
 
 // skipUnchanged ends a write that would not change the stored object: the version stays and there
 // is no event (UPDATE-09). An object stored under an earlier schema is written nevertheless, so

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
+	"github.com/kindwright/kindwright/meta"
 )
 
 const registrations = "/apis/admissionregistration.k8s.io/v1/"
@@ -104,6 +106,38 @@ func TestPOL_05_WHK_14_CRD_09_NullThatAPatchSets(t *testing.T) {
 			}
 			require.Equal(t, 422, code, "%s, %s: %v", by, operation, answer)
 			require.Equal(t, `Lamp.shop.example.com "a" is invalid: `+want, answer["message"], by)
+		}
+	}
+}
+
+// WHK-05, ADM-12: what a webhook is told of the subresources of an object. A change of the status has the version of the
+// object, whatever becomes of it; a Scale has no owners.
+func TestADM_05_12_ReviewsOfSubresources(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	establish(t, srv, lamps)
+	create(t, srv, "a", `{"count":1}`)
+	var told atomic.Pointer[map[string]any]
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		asked := review["request"].(map[string]any)
+		told.Store(&asked)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": map[string]any{"uid": asked["uid"], "allowed": true}})
+	}))
+	t.Cleanup(hook.Close)
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	require.Equal(t, 201, status(call(t, srv, "POST", registrations+"validatingwebhookconfigurations", fmt.Sprintf(
+		`{"metadata":{"name":"v"},"webhooks":[{"name":"v.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],
+		"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["lamps/*"]}]}]}`, hook.URL, bundle))))
+	for path, body := range map[string]string{"/status": `{"status":{"count":2}}`, "/scale": `{"spec":{"replicas":3}}`} {
+		_, before := call(t, srv, "GET", lampsPath+"/a", "")
+		code, answer := sendPatch(t, srv, lampsPath+"/a"+path, meta.MergePatch, body)
+		require.Equal(t, 200, code, "%v", answer)
+		for _, which := range []string{"object", "oldObject"} {
+			metadata := (*told.Load())[which].(map[string]any)["metadata"].(map[string]any)
+			require.Equal(t, before["metadata"].(map[string]any)["resourceVersion"], metadata["resourceVersion"], "%s of %s", which, path)
+			require.Equal(t, path == "/status", metadata["managedFields"] != nil, "%s of %s: %v", which, path, metadata)
 		}
 	}
 }
