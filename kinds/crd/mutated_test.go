@@ -4,7 +4,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -46,22 +48,30 @@ func patchedBy(t *testing.T) (*apitest.Server, map[string]func(operations string
 		call(t, srv, "POST", registrations+"mutatingadmissionpolicybindings", `{"metadata":{"name":"p"},"spec":{"policyName":"p"}}`)
 	}
 	webhook := func(operations string) {
-		hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var review map[string]any
-			_ = json.NewDecoder(r.Body).Decode(&review)
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": map[string]any{
-				"uid": review["request"].(map[string]any)["uid"], "allowed": true, "patchType": "JSONPatch",
-				"patch": base64.StdEncoding.EncodeToString([]byte(operations)),
-			}})
-		}))
-		t.Cleanup(hook.Close)
-		bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+		url, bundle := judge(t, func(map[string]any) map[string]any {
+			return map[string]any{"patchType": "JSONPatch", "patch": base64.StdEncoding.EncodeToString([]byte(operations))}
+		})
 		require.Equal(t, 201, status(call(t, srv, "POST", registrations+"mutatingwebhookconfigurations", fmt.Sprintf(
 			`{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":%s}]}`,
-			hook.URL, bundle, rules))))
+			url, bundle, rules))))
 	}
 	return srv, map[string]func(string){"policy": policy, "webhook": webhook}
+}
+
+// judge starts a webhook that allows everything, with more members of its answers. It returns its URL and certificate.
+func judge(t *testing.T, more func(asked map[string]any) map[string]any) (url, bundle string) {
+	t.Helper()
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review map[string]any
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		asked := review["request"].(map[string]any)
+		response := map[string]any{"uid": asked["uid"], "allowed": true}
+		maps.Copy(response, more(asked))
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+	}))
+	t.Cleanup(hook.Close)
+	return hook.URL, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
 }
 
 func status(code int, _ map[string]any) int { return code }
@@ -117,19 +127,13 @@ func TestADM_05_12_ReviewsOfSubresources(t *testing.T) {
 	establish(t, srv, lamps)
 	create(t, srv, "a", `{"count":1}`)
 	var told atomic.Pointer[map[string]any]
-	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review map[string]any
-		_ = json.NewDecoder(r.Body).Decode(&review)
-		asked := review["request"].(map[string]any)
+	url, bundle := judge(t, func(asked map[string]any) map[string]any {
 		told.Store(&asked)
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review["apiVersion"], "kind": review["kind"], "response": map[string]any{"uid": asked["uid"], "allowed": true}})
-	}))
-	t.Cleanup(hook.Close)
-	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+		return nil
+	})
 	require.Equal(t, 201, status(call(t, srv, "POST", registrations+"validatingwebhookconfigurations", fmt.Sprintf(
 		`{"metadata":{"name":"v"},"webhooks":[{"name":"v.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],
-		"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["lamps/*"]}]}]}`, hook.URL, bundle))))
+		"rules":[{"operations":["*"],"apiGroups":["*"],"apiVersions":["*"],"resources":["lamps/*"]}]}]}`, url, bundle))))
 	for path, body := range map[string]string{"/status": `{"status":{"count":2}}`, "/scale": `{"spec":{"replicas":3}}`} {
 		_, before := call(t, srv, "GET", lampsPath+"/a", "")
 		code, answer := sendPatch(t, srv, lampsPath+"/a"+path, meta.MergePatch, body)
@@ -140,4 +144,41 @@ func TestADM_05_12_ReviewsOfSubresources(t *testing.T) {
 			require.Equal(t, path == "/status", metadata["managedFields"] != nil, "%s of %s: %v", which, path, metadata)
 		}
 	}
+}
+
+// A webhook that matches equivalents is shown objects in the version that it knows, by way of the conversion webhook, and
+// its patch is made in that version. Without a conversion nothing is written.
+func TestWHK_05_CRD_19_EquivalentsByAConversionWebhook(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	conversions := newHook(t)
+	define(t, srv, conversions, "v1")
+	var told atomic.Pointer[map[string]any]
+	url, bundle := judge(t, func(asked map[string]any) map[string]any {
+		told.Store(&asked)
+		return map[string]any{"patchType": "JSONPatch", "patch": base64.StdEncoding.EncodeToString([]byte(`[{"op":"replace","path":"/content/key","value":"changed"}]`))}
+	})
+	require.Equal(t, 201, status(call(t, srv, "POST", registrations+"mutatingwebhookconfigurations", fmt.Sprintf(
+		`{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":%q,"caBundle":%q},"sideEffects":"None","admissionReviewVersions":["v1"],"matchPolicy":"Equivalent",
+		"rules":[{"operations":["CREATE"],"apiGroups":["stable.example.com"],"apiVersions":["v1alpha1"],"resources":["multiversion"]}]}]}`, url, bundle))))
+	code, made := call(t, srv, "POST", objects("v1beta2"), text(t, fixture("a", "v1beta2")))
+	require.Equal(t, 201, code, "%v", made)
+	require.Equal(t, tree{"key": "changed"}, made["contentv2"])
+	require.Nil(t, made["content"])
+	asked := *told.Load()
+	require.Equal(t, "stable.example.com/v1alpha1", asked["object"].(tree)["apiVersion"])
+	require.Equal(t, tree{"key": "value"}, asked["object"].(tree)["content"])
+	require.Equal(t, "v1alpha1", asked["kind"].(tree)["version"])
+	require.Equal(t, "v1alpha1", asked["resource"].(tree)["version"])
+	require.Equal(t, "v1beta2", asked["requestKind"].(tree)["version"])
+	require.Equal(t, "v1beta2", asked["requestResource"].(tree)["version"])
+
+	conversions.convert(func(to string, o tree) (tree, error) {
+		if strings.HasSuffix(to, "v1alpha1") {
+			return nil, errors.New("no way back")
+		}
+		return convertedTo(to, o)
+	})
+	code, refused := call(t, srv, "POST", objects("v1beta2"), text(t, fixture("b", "v1beta2")))
+	require.Equal(t, 500, code, "%v", refused)
+	require.Equal(t, 404, status(call(t, srv, "GET", objects("v1beta2")+"/b", "")))
 }
