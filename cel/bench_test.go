@@ -45,23 +45,29 @@ func manyRules(t testing.TB) (*openapi.Schema, map[string]any) {
 
 var definition = flag.String("definition", "", "a definition of custom resources, in YAML, whose rules are compiled")
 
-// BenchmarkCompileDefinition compiles the rules of all versions of a definition, with Kubernetes' prices.
-func BenchmarkCompileDefinition(b *testing.B) {
-	if *definition == "" {
-		b.Skip("-definition is a file")
+// versionsOf returns the schemas of a definition in a file, or one with 20 rules without a file.
+func versionsOf(b *testing.B, file string) (out []*openapi.Schema) {
+	if file == "" {
+		schema, _ := manyRules(b)
+		return []*openapi.Schema{schema}
 	}
-	document, err := os.ReadFile(*definition)
+	document, err := os.ReadFile(file)
 	require.NoError(b, err)
 	text, err := yaml.ToJSON(document, 32<<20)
 	require.NoError(b, err)
 	v, err := json.DecodeTree(text, json.TreeOptions{})
 	require.NoError(b, err)
-	var schemas []*openapi.Schema
 	for _, version := range v.(m)["spec"].(m)["versions"].([]any) {
 		schema, problems := openapi.FromTree(version.(m)["schema"].(m)["openAPIV3Schema"].(m))
 		require.Empty(b, problems)
-		schemas = append(schemas, schema)
+		out = append(out, schema)
 	}
+	return out
+}
+
+// BenchmarkCompileDefinition compiles the rules of all versions of a definition, with Kubernetes' prices.
+func BenchmarkCompileDefinition(b *testing.B) {
+	schemas := versionsOf(b, *definition)
 	b.ReportAllocs()
 	for b.Loop() {
 		compiled := new(cel.Compiled)

@@ -44,7 +44,7 @@ const (
 var admissionFamilies = [...]metrics.Desc{
 	stepDuration: histogram("apiserver_admission_step_admission_duration_seconds",
 		"Time of all plugins together, by pass (admit or validate) and operation.", "type", "operation", "rejected"),
-	stepSummary: metrics.Desc{
+	stepSummary: {
 		Name: "apiserver_admission_step_admission_duration_seconds_summary", Type: snapshot.Summary,
 		Help:   "Quantiles of the time of all plugins together in the last five hours, by pass (admit or validate) and operation.",
 		Labels: []string{"type", "operation", "rejected"},
