@@ -93,10 +93,6 @@ func oneContainer(p *corev1.Pod, name string) error {
 	return nil
 }
 
-func coreKind(name string) meta.GroupVersionKind {
-	return meta.GroupVersionKind{Version: "v1", Kind: name}
-}
-
 func everyMethod() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 }
