@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,14 @@ faults: ## 200,000 operations of client-go on a server whose store fails, each a
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000
+
+cel-oracle: ## the recorded expressions, and 100,000 random schemas, rules, objects and old objects, beside the code of kube-apiserver; CASES=, SEED=
+	go -C internal/celoracle test -count=1 .
+	set -e; file=$$(mktemp); trap 'rm -f "$$file"' EXIT; go -C internal/celoracle run . writes $(or $(CASES),100000) $(or $(SEED),1) > "$$file"; \
+		go test -count=1 -timeout 4h -v ./cel -run AsKubernetes -args -writes="$$file"
+
+cel-definition: ## how long the rules of a definition of custom resources take to compile; FILE=, such as the HTTPRoutes of Gateway API
+	go test -run '^$$' -bench CompileDefinition -benchmem ./cel -args -definition='$(abspath $(or $(FILE),$(error FILE=definition is missing)))'
 
 crd-corpus: ## the custom resource definitions in git repositories, for crd-oracle; FROM='repository...', CORPUS=directory
 	go -C internal/crdoracle run ./collect -to '$(abspath $(or $(CORPUS),$(error CORPUS=directory is missing)))' $(abspath $(or $(FROM),$(error FROM=repositories is missing)))

@@ -84,8 +84,8 @@ type Server interface {
 	// fields that this sets.
 	Merge(ctx context.Context, object, part map[string]any) (map[string]any, error)
 
-	// Default returns an object in canonical form, with the defaults of its kind. An object that the
-	// schema of its kind does not allow is returned as it is.
+	// Default returns an object in canonical form, with the defaults of its kind. A value that the Go type of
+	// the kind cannot hold is an error. For other kinds, what their schema does not allow stays as it is.
 	Default(ctx context.Context, object map[string]any) (map[string]any, error)
 
 	// CheckFields returns the answer to a write whose object has fields that the Go type of its kind does

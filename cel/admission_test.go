@@ -326,3 +326,39 @@ func TestCEL_11_OptionalsOfValuesThatAreNone(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, holds)
 }
+
+// An evaluation ends within a hundred rounds of its loops when its request does, whatever it would still cost. The rounds
+// are counted by their cost: time would depend on the machine.
+func TestCEL_22_AnEvaluationEndsWithItsRequest(t *testing.T) {
+	const rounds, last = 20_000, 3_000
+	list := make([]any, rounds)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	object := map[string]any{"list": list, "pair": []any{int64(0), int64(1)}}
+	for _, text := range []string{
+		"object.list.all(i, i != 3000 || request.name == 'x')",
+		"object.list.all(i, object.pair.all(k, i != 3000 || k != 0 || request.name == 'x'))",
+		"object.list.filter(i, i != 3000 || request.name == 'x').size() == 20000",
+		"object.list.transformList(k, v, v != 3000 || request.name == 'x', v).size() == 20000",
+	} {
+		gone := errors.New("the client has gone")
+		evaluate := func(leaves bool) (string, uint64) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			_, result, cost := cel.AskAdmission(ctx, admission(t), cel.AdmissionInput{Object: object, Request: func() map[string]any {
+				if leaves {
+					cancel(gone)
+				}
+				return map[string]any{"name": "x"}
+			}}, text)
+			return result, cost
+		}
+		result, whole := evaluate(false)
+		require.Equal(t, "bool true", result, text)
+		result, part := evaluate(true)
+		require.Contains(t, result, "failed: operation interrupted", text)
+		require.Greater(t, part, whole*last/rounds*9/10, "%s: it went on until the request ended", text)
+		require.Less(t, part, whole*(last+200)/rounds, "%s: and not much further", text)
+	}
+}

@@ -1,7 +1,9 @@
 package cel_test
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/yaml"
 	"github.com/kindwright/kindwright/openapi"
 )
 
@@ -37,6 +41,41 @@ func manyRules(t testing.TB) (*openapi.Schema, map[string]any) {
 		object["notes"].(m)[fmt.Sprint("note", i)] = strings.Repeat("n", 200)
 	}
 	return kind(t, spec), tree(object)
+}
+
+var definition = flag.String("definition", "", "a definition of custom resources, in YAML, whose rules are compiled")
+
+// versionsOf returns the schemas of a definition in a file, or one with 20 rules without a file.
+func versionsOf(b *testing.B, file string) (out []*openapi.Schema) {
+	if file == "" {
+		schema, _ := manyRules(b)
+		return []*openapi.Schema{schema}
+	}
+	document, err := os.ReadFile(file)
+	require.NoError(b, err)
+	text, err := yaml.ToJSON(document, 32<<20)
+	require.NoError(b, err)
+	v, err := json.DecodeTree(text, json.TreeOptions{})
+	require.NoError(b, err)
+	for _, version := range v.(m)["spec"].(m)["versions"].([]any) {
+		schema, problems := openapi.FromTree(version.(m)["schema"].(m)["openAPIV3Schema"].(m))
+		require.Empty(b, problems)
+		out = append(out, schema)
+	}
+	return out
+}
+
+// BenchmarkCompileDefinition compiles the rules of all versions of a definition, with Kubernetes' prices.
+func BenchmarkCompileDefinition(b *testing.B) {
+	schemas := versionsOf(b, *definition)
+	b.ReportAllocs()
+	for b.Loop() {
+		compiled := new(cel.Compiled)
+		for _, schema := range schemas {
+			_, problems := cel.CompileRules(schema, cel.RuleOptions{Prices: cel.KubernetesPrices(), Compiled: compiled})
+			require.Empty(b, problems)
+		}
+	}
 }
 
 func BenchmarkCompileRules(b *testing.B) {

@@ -223,3 +223,30 @@ func TestPOL_01_DRY_01_PartsOfADocument(t *testing.T) {
 	h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"part","answer":"b"}`)
 	h.must(200, "GET", configMapsPath+"/b", "")
 }
+
+// A document may be answered with a Status, and what it changes may belong to nobody: the owners of the object stay.
+func TestMODEL_21_ADocumentThatIsAcknowledged(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.ConfigMaps(), registry.VirtualKind[slip]{
+		Group: "example.dev", Version: "v1", Plural: "slips", Names: registry.Names{Kind: "Slip"}, Acknowledges: true,
+		Run: func(ctx context.Context, s *slip) error {
+			if s.Question == "mine" {
+				ctx = hookcontext.WithUncounted(ctx)
+			}
+			_, err := registry.For[kinds.ConfigMap](ctx).Modify(ctx, "default", "c", func(c *kinds.ConfigMap) error {
+				c.Data = map[string]string{s.Answer: "x"}
+				return nil
+			})
+			return err
+		},
+	}))
+	made := h.must(201, "POST", configMapsPath, configMap("c", `"a":"1"`))
+	done := h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"mine","answer":"b"}`)
+	require.Equal(t, "Status", done["kind"])
+	require.Equal(t, "Success", done["status"])
+	now := h.must(200, "GET", configMapsPath+"/c", "")
+	require.Equal(t, map[string]any{"b": "x"}, now["data"])
+	require.Equal(t, at(made, "metadata", "managedFields"), at(now, "metadata", "managedFields"))
+	h.must(201, "POST", "/apis/example.dev/v1/slips", `{"question":"whose","answer":"c"}`)
+	now = h.must(200, "GET", configMapsPath+"/c", "")
+	require.NotEqual(t, at(made, "metadata", "managedFields"), at(now, "metadata", "managedFields"))
+}

@@ -267,6 +267,7 @@ func TestPOL_01_02_03_BadPoliciesAreRefused(t *testing.T) {
 	h.refused("POST", policyBindingsPath, `{"metadata":{"name":"b"},"spec":{"policyName":"A","paramRef":{"parameterNotFoundAction":"Wait"},"validationActions":["Deny","Warn","Shout"]}}`,
 		"spec.policyName", "spec.paramRef", "spec.paramRef.parameterNotFoundAction", "spec.validationActions[2]", "spec.validationActions")
 	h.refused("POST", policyBindingsPath, inForce("b", `["Deny"]`, `,"paramRef":{"name":"n"}`), "spec.paramRef.parameterNotFoundAction")
+	h.must(201, "POST", policiesPath+"?dryRun=All", strings.ReplaceAll(aboutConfigMaps("v", "true", ""), `"resources":`, `"resourceNames":[""],"resources":`))
 	out := h.must(422, "POST", policiesPath, aboutConfigMaps("v", "variables.a", ""))
 	require.Contains(t, out["message"], "undeclared reference to 'variables'", "as in kube-apiserver, a policy without variables has none")
 	out = h.must(422, "POST", policiesPath, aboutConfigMaps("v", "variables.a", `,"variables":[{"name":"a","expression":"true"}],"matchConditions":[{"name":"c","expression":"variables.a"}]`))

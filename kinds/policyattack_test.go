@@ -189,7 +189,7 @@ func TestPOL_05_PatchesThatKindsDoNotHave(t *testing.T) {
 		code  int
 	}{
 		"unknown field":    {`[JSONPatch{op: "add", path: "/nope", value: {"a": 1}}]`, 500},
-		"wrong type":       {`[JSONPatch{op: "add", path: "/data", value: 5}]`, 0},
+		"wrong type":       {`[JSONPatch{op: "add", path: "/data", value: 5}]`, 500},
 		"another kind":     {`[JSONPatch{op: "replace", path: "/kind", value: "Secret"}]`, 0},
 		"another name":     {`[JSONPatch{op: "replace", path: "/metadata/name", value: "y"}]`, 0},
 		"another place":    {`[JSONPatch{op: "replace", path: "/metadata/namespace", value: "kube-system"}]`, 0},

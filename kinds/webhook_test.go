@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/audit"
+	"github.com/kindwright/kindwright/internal/selfsigned"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -291,6 +292,7 @@ func TestWHK_14_BadPatches(t *testing.T) {
 		"namespace":  `[{"op":"replace","path":"/metadata/namespace","value":"kube-system"}]`,
 		"whole":      `[{"op":"replace","path":"","value":7}]`,
 		"wrong test": `[{"op":"test","path":"/data/a","value":"7"}]`,
+		"wrong type": `[{"op":"add","path":"/data/a","value":{"b":7}}]`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := serveWebhooks(t, memory.New())
@@ -309,6 +311,38 @@ func TestWHK_14_BadPatches(t *testing.T) {
 	require.Contains(t, refused["message"], "attempted to modify the object, which is not supported for this operation")
 	cause := strings.TrimPrefix(refused["message"].(string), "Internal error occurred: ")
 	require.Equal(t, []any{map[string]any{"message": cause}}, at(refused, "details", "causes"), "WHK-13: as in kube-apiserver")
+}
+
+// A bundle that is changed counts for the next call, whatever connections there are.
+func TestWHK_02_ABundleThatIsChanged(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, admits(nil))
+	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+	other, err := selfsigned.NewAuthority("other")
+	require.NoError(t, err)
+	bundle := func(pem []byte) {
+		h.must(200, "PATCH", validatingHooksPath+"/a", `[{"op":"replace","path":"/webhooks/0/clientConfig/caBundle","value":"`+base64.StdEncoding.EncodeToString(pem)+`"}]`,
+			"Content-Type", "application/json-patch+json")
+	}
+	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	for range 3 {
+		h.must(201, "POST", configMapsPath+"?dryRun=All", configMap("one", ""))
+		bundle(other.PEM())
+		refused := h.must(500, "POST", configMapsPath+"?dryRun=All", configMap("one", ""))
+		require.Contains(t, refused["message"], "certificate signed by unknown authority")
+		bundle(append(slices.Clone(other.PEM()), own...))
+		h.must(201, "POST", configMapsPath+"?dryRun=All", configMap("one", ""))
+		bundle(own)
+	}
+}
+
+// A webhook whose patches leave out what is empty sets an empty text, as with kube-apiserver.
+func TestWHK_14_AValueThatIsMissingIsNull(t *testing.T) {
+	h := serveWebhooks(t, memory.New())
+	hook := newHook(t, answersPatch(`[{"op":"add","path":"/data/b"},{"op":"replace","path":"/data/a"},{"op":"test","path":"/data/c"}]`))
+	h.must(201, "POST", mutatingHooksPath, configuration("a", hook.webhook("a.example.com", "")))
+	made := h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))
+	require.Equal(t, map[string]any{"a": "", "b": ""}, made["data"])
 }
 
 // What is no JSON patch at all is a failure of the webhook, as in kube-apiserver. One that does not fit the object is not.

@@ -24,16 +24,27 @@ import (
 // with its path; Validate reports them too. Canonical is idempotent. It does not modify tree: it
 // copies the objects and lists that change and shares the rest.
 func (s *Schema) Canonical(tree map[string]any) (map[string]any, []status.FieldError) {
+	return s.canonicalTree(tree, false)
+}
+
+// CanonicalPatched is [Schema.Canonical] for a canonical tree in which a policy or a webhook has changed
+// something. A null that a document of a schema does not allow is a problem here, and stays: a client that
+// sends null leaves the field out, while whoever patches an object could have removed it.
+func (s *Schema) CanonicalPatched(tree map[string]any) (map[string]any, []status.FieldError) {
+	return s.canonicalTree(tree, true)
+}
+
+func (s *Schema) canonicalTree(tree map[string]any, patched bool) (map[string]any, []status.FieldError) {
 	if s.ready == nil {
 		return tree, unready()
 	}
-	var w walk
+	w := walk{patched: patched}
 	w.path = w.room[:0]
 	out, _ := s.canonical(&w, tree)
 	// Sorting names on every request is expensive and only matters for the order of errors, so the
 	// walk is repeated with sorted names only if there is something to report.
 	if len(w.errs) > 0 {
-		w = walk{sorted: true}
+		w = walk{sorted: true, patched: patched}
 		out, _ = s.canonical(&w, tree)
 	}
 	object, ok := out.(map[string]any)
@@ -117,7 +128,8 @@ func (s *Schema) canonicalMember(w *walk, object, out map[string]any, name strin
 		return out
 	}
 	if value == nil && !child.keepsNull() {
-		if s.undescribedText(name) { // Validate reports it
+		refused := w.patched && child.fromDocument && child.DefaultValue == nil && !child.validNull()
+		if refused || s.undescribedText(name) { // Validate reports it
 			w.path = append(w.path, json.Name(name))
 			w.wrongType(child, value)
 			w.path = w.path[:len(w.path)-1]

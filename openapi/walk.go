@@ -25,6 +25,8 @@ type walk struct {
 	// finds a problem.
 	sorted bool
 	first  bool // stop at the first problem
+	// patched reports null where a schema from a document does not allow it, and does not drop it.
+	patched bool
 	// duplicate is set when a list has the same item twice, or items without identity. excused
 	// ignores such lists.
 	duplicate, excused bool

@@ -18,6 +18,10 @@ type DeleteOptions struct {
 	Propagation     meta.DeletionPropagation
 	GracePeriod     *int64 // seconds; negative counts as 1; kinds without graceful deletion ignore it (DEL-08)
 
+	// OrphanDependents is the older form of Propagation, if that is what the client sent. Plugins are told of it in
+	// place of Propagation, which is what counts.
+	OrphanDependents *bool
+
 	// MetadataOnly says that the caller uses metadata of the result alone, which may come in any form.
 	MetadataOnly bool
 

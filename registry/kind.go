@@ -322,6 +322,9 @@ type VirtualKind[T any] struct {
 	// Run acts on the document and fills in the answer, in place. It must not change anything where IsDryRun(ctx) is
 	// true.
 	Run func(ctx context.Context, doc *T) error
+
+	// Acknowledges answers with a Status that says that it was done, and not with the document.
+	Acknowledges bool
 }
 
 // Define makes a VirtualKind a Definition.
@@ -346,7 +349,7 @@ func (k VirtualKind[T]) Define(env Env) (Bundle, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := k.Run(ctx, doc); err != nil {
+			if err := k.Run(ctx, doc); err != nil || k.Acknowledges {
 				return nil, err
 			}
 			return typed.Encode(doc)

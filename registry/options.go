@@ -21,7 +21,7 @@ func describeOptions[O any](kind meta.GroupVersionKind, of *Resource) (*Resource
 	}
 	for _, p := range schema.Properties {
 		if !isEnvelope(p.Name) && !isParameter(p.Schema) {
-			return nil, fmt.Errorf("its options: field %q of Go type %s is no text, boolean, whole number or list of texts, which alone a query can hold", p.Name, typ)
+			return nil, fmt.Errorf("its options: field %q of Go type %s is no text, boolean or whole number and no list of texts or whole numbers, which alone a query can hold", p.Name, typ)
 		}
 	}
 	return &Resource{Group: kind.Group, Version: kind.Version, Names: Names{Kind: kind.Kind}, Schema: schema, Type: typ}, nil
@@ -35,7 +35,7 @@ func isParameter(s *openapi.Schema) bool {
 	case openapi.String, openapi.Boolean, openapi.Integer:
 		return true
 	case openapi.Array:
-		return s.Items != nil && s.Items.Type == openapi.String
+		return s.Items != nil && (s.Items.Type == openapi.String || s.Items.Type == openapi.Integer)
 	}
 	return false
 }

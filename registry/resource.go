@@ -222,7 +222,7 @@ type Resource struct {
 	SelectByRecord bool
 
 	// Virtual, if not nil, makes the kind virtual: POST runs the function and answers with its
-	// result, and nothing is ever stored. All fields about stored objects are unused then.
+	// result, or with a Status if that is nil. Nothing is ever stored. All fields about stored objects are unused then.
 	// Source: MODEL-21.
 	Virtual func(ctx context.Context, t Tree) (Tree, error)
 

@@ -89,7 +89,7 @@ func (r *NamedRule) validate(at status.Field) {
 	seen := map[string]bool{}
 	for i, name := range r.ResourceNames {
 		at := at.Child("resourceNames").Index(i)
-		if problem := meta.CheckPathSegment(name); problem != "" {
+		if problem := meta.CheckPathSegment(name); problem != "" && name != "" { // an object has no name before it is made
 			at.Invalid(name, problem)
 		}
 		if seen[name] {

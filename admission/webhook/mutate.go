@@ -209,7 +209,7 @@ func (w *changing) record(h asked, changed bool, patch []byte) {
 // patched returns the object with the patch of a webhook, and with the defaults of its kind.
 // Source: ADM-19, WHK-14.
 func (w *changing) patched(object map[string]any, text []byte, h asked) (map[string]any, error) {
-	out, err := patch.JSON(object, text, patch.Options{Kind: h.form.Kind.GroupKind(), Name: w.r.Name, ReplaceAdds: true})
+	out, err := patch.JSON(object, text, patch.Options{Kind: h.form.Kind.GroupKind(), Name: w.r.Name, Lenient: true})
 	if err != nil {
 		return nil, err
 	}

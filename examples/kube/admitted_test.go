@@ -33,8 +33,43 @@ func TestDRY_01_BindingsByTheirCollection(t *testing.T) {
 	s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	s.must(t, 201, "POST", bindings+"?dryRun=All", `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
 	require.Nil(t, at(s.must(t, 200, "GET", pods+"/p", ""), "spec", "nodeName"))
-	s.must(t, 201, "POST", bindings, `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
+	done := s.must(t, 201, "POST", bindings, `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
+	require.Equal(t, []any{"Status", "Success"}, []any{done["kind"], done["status"]}, "as in kube-apiserver, and as by the subresource")
 	require.Equal(t, "n", at(s.must(t, 200, "GET", pods+"/p", ""), "spec", "nodeName"))
+}
+
+// Who binds a pod has not changed what somebody asked for: as in kube-apiserver, the pod keeps its generation and the
+// owners of its fields.
+func TestMETA_12_BindingsAreNoNewGeneration(t *testing.T) {
+	s := serve(t, Options{})
+	const pods = "/api/v1/namespaces/default/pods"
+	made := s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"annotations":{"a":"b"}},"target":{"name":"n"}}`)
+	bound := s.must(t, 200, "GET", pods+"/p", "")
+	require.Equal(t, "n", at(bound, "spec", "nodeName"))
+	require.Equal(t, "b", at(bound, "metadata", "annotations", "a"))
+	for _, field := range []string{"generation", "managedFields"} {
+		require.NotNil(t, at(made, "metadata", field))
+		require.Equal(t, at(made, "metadata", field), at(bound, "metadata", field))
+	}
+}
+
+// ADM-12: the options of a connection are those of kube-apiserver: ports are numbers, and a path is that of the URL.
+func TestADM_12_OptionsOfConnections(t *testing.T) {
+	s := serve(t, Options{})
+	const pods, policies = "/api/v1/namespaces/default/pods", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+	s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"target":{"name":"n"}}`)
+	s.must(t, 201, "POST", policies+"ies", `{"metadata":{"name":"tells"},"spec":{"matchConstraints":{"resourceRules":[
+		{"apiGroups":[""],"apiVersions":["v1"],"operations":["CONNECT"],"resources":["pods/*"]}]},
+		"validations":[{"expression":"false","messageExpression":"has(object.ports) ? object.ports.map(p, string(p + 1)).join(' ') : string(object.path)"}]}}`)
+	s.must(t, 201, "POST", policies+"ybindings", `{"metadata":{"name":"tells"},"spec":{"policyName":"tells","validationActions":["Deny"]}}`)
+	for path, want := range map[string]string{
+		"portforward?ports=80&ports=1": "denied request: 81 2", "portforward?ports=80,2": "denied request: 81 3", "proxy/a/b?path=/c": "denied request: /a/b",
+	} {
+		require.Contains(t, s.must(t, 422, "POST", pods+"/p/"+path, "")["message"], want)
+	}
+	s.must(t, 400, "POST", pods+"/p/portforward?ports=http", "")
 }
 
 // changesPods is a mutating policy about pods or one of their subresources.

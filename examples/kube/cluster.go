@@ -64,7 +64,6 @@ func admissionKinds(c *cluster) []registry.Definition {
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.ValidatingAdmissionPolicyBinding) {
-			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}}},
 		withBeta[admissionv1.MutatingAdmissionPolicy, admissionv1beta1.MutatingAdmissionPolicy]{deprecated: deprecatedIn("1.37", "1.40"), kind: kind[admissionv1.MutatingAdmissionPolicy]{cluster: c, Kind: registry.Kind[admissionv1.MutatingAdmissionPolicy]{
@@ -80,7 +79,6 @@ func admissionKinds(c *cluster) []registry.Definition {
 			Names: registry.Names{Categories: extensions}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: bindings},
 		}, fill: func(b *admissionv1.MutatingAdmissionPolicyBinding) {
-			fillParamRef(b.Spec.ParamRef)
 			fillMatch(b.Spec.MatchResources)
 		}}},
 	}, kinds.CountChecks(c.checks)))}

@@ -258,12 +258,6 @@ func fillMatch(m *admissionv1.MatchResources) {
 	}
 }
 
-func fillParamRef(p *admissionv1.ParamRef) {
-	if p != nil {
-		point(&p.ParameterNotFoundAction, admissionv1.DenyAction)
-	}
-}
-
 func fillDeviceRequests(requests []resourcev1.DeviceRequest) {
 	count := func(mode *resourcev1.DeviceAllocationMode, n *int64) {
 		set(mode, resourcev1.DeviceAllocationModeExactCount)

@@ -38,7 +38,7 @@ func pods(c *cluster) []registry.Definition {
 				"status.nominatedNodeName", "status.phase", "status.podIP",
 			},
 		},
-		registry.VirtualKind[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: bindNamed},
+		registry.VirtualKind[corev1.Binding]{Version: "v1", Plural: "bindings", Namespaced: true, Run: bindNamed, Acknowledges: true},
 		kind[corev1.PodTemplate]{
 			cluster: c,
 			Kind: registry.Kind[corev1.PodTemplate]{

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -30,10 +31,10 @@ func (c *cluster) podPlugins() []admission.Plugin {
 
 // The sentences of kube-apiserver for pods that say something else than their class.
 const (
-	otherPriority = "the integer value of priority must not be provided in pod spec; " +
-		"priority admission controller computed a value from the given PriorityClass name"
-	otherPolicy = "the string value of PreemptionPolicy must not be provided in pod spec; " +
-		"priority admission controller computed a value from the given PriorityClass name"
+	otherPriority = "the integer value of priority (%v) must not be provided in pod spec; " +
+		"priority admission controller computed %v from the given PriorityClass name"
+	otherPolicy = "the string value of PreemptionPolicy (%v) must not be provided in pod spec; " +
+		"priority admission controller computed %v from the given PriorityClass name"
 )
 
 // prioritize gives a new pod the priority of its class. A replaced pod keeps its priority, so that a
@@ -57,10 +58,10 @@ func prioritize(ctx context.Context, r *admission.Request) (map[string]any, erro
 		policy = *class.PreemptionPolicy
 	}
 	if own := at(r.Object, "spec", "priority"); own != nil && own != int64(class.Value) {
-		return nil, refused(r, otherPriority)
+		return nil, refused(r, fmt.Sprintf(otherPriority, own, class.Value))
 	}
 	if own := at(r.Object, "spec", "preemptionPolicy"); own != nil && own != string(policy) {
-		return nil, refused(r, otherPolicy)
+		return nil, refused(r, fmt.Sprintf(otherPolicy, own, policy))
 	}
 	edits := []admission.Edit{
 		admission.Set(int64(class.Value), "spec", "priority"),

@@ -45,3 +45,19 @@ func TestADM_PoliciesSeeWhatPluginsGivePods(t *testing.T) {
 	require.Len(t, at(pod, "spec", "tolerations"), 3)
 	require.Contains(t, s.must(t, 403, "POST", pods, spec("none"))["message"], `pods "p" is forbidden: no PriorityClass with name none was found`)
 }
+
+// A pod that says another priority or policy than its class is told both, in the words of kube-apiserver 1.36.3.
+func TestPriorityOfAPodThatSaysAnotherThanItsClass(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", "/apis/scheduling.k8s.io/v1/priorityclasses", `{"metadata":{"name":"low"},"value":7,"preemptionPolicy":"Never"}`)
+	for spec, want := range map[string]string{
+		`"priority":5`: "the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name",
+		`"priority":8,"priorityClassName":"low"`: "the integer value of priority (8) must not be provided in pod spec; " +
+			"priority admission controller computed 7 from the given PriorityClass name",
+		`"preemptionPolicy":"PreemptLowerPriority","priorityClassName":"low"`: "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided in pod spec; " +
+			"priority admission controller computed Never from the given PriorityClass name",
+	} {
+		refused := s.must(t, 403, "POST", "/api/v1/namespaces/default/pods", `{"metadata":{"name":"p"},"spec":{`+spec+`,"containers":[{"name":"c","image":"x"}]}}`)
+		require.Equal(t, `pods "p" is forbidden: `+want, refused["message"])
+	}
+}

@@ -50,9 +50,9 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 			Name: "attach", Requires: startsInPod(c),
 			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container }),
 		},
-		connect.Endpoint[corev1.Pod, portOptions]{
-			Name: "portforward", Kind: coreKind("PodPortForwardOptions"), Requires: startsInPod(c),
-			Serve: refuse[portOptions]("a port of", nil),
+		connect.Endpoint[corev1.Pod, corev1.PodPortForwardOptions]{
+			Name: "portforward", Requires: startsInPod(c),
+			Serve: refuse[corev1.PodPortForwardOptions]("a port of", nil),
 		},
 		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{
 			Name: "proxy", Paths: true, Methods: everyMethod(),
@@ -91,17 +91,6 @@ func oneContainer(p *corev1.Pod, name string) error {
 		return status.BadRequest("a container name must be specified for pod %s, choose one of: %v", p.Name, names)
 	}
 	return nil
-}
-
-// portOptions are PodPortForwardOptions. Their ports are numbers; a query holds them as text.
-type portOptions struct {
-	meta.TypeMeta `json:",inline"`
-
-	Ports []string `json:"ports,omitempty" doc:"The ports to forward."`
-}
-
-func coreKind(name string) meta.GroupVersionKind {
-	return meta.GroupVersionKind{Version: "v1", Kind: name}
 }
 
 func everyMethod() []string {
@@ -212,8 +201,8 @@ func bind(ctx context.Context, namespace, name string, b *corev1.Binding, dry bo
 	if problems := f.Errors(); len(problems) > 0 {
 		return status.Invalid(meta.GroupKind{Kind: "Binding"}, b.Name, problems)
 	}
-	pods := registry.For[corev1.Pod](ctx).With(registry.WriteOptions{DryRun: dry, FieldManager: "scheduler"})
-	ctx = hookcontext.WithAdmitted(context.WithValue(ctx, binding{}, true))
+	pods := registry.For[corev1.Pod](ctx).With(registry.WriteOptions{DryRun: dry})
+	ctx = hookcontext.WithUncounted(hookcontext.WithAdmitted(context.WithValue(ctx, binding{}, true)))
 	_, err := pods.Modify(ctx, namespace, name, func(p *corev1.Pod) error {
 		if why := unbindable(p, b); why != "" {
 			return status.Conflict(meta.GroupResource{Resource: "pods/binding"}, p.Name, why)

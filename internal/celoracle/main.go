@@ -8,6 +8,7 @@
 // cost, its result, and what it cost.
 //
 //	go run . writes > ../../cel/testdata/writes.jsonl
+//	go run . writes 100000 7 > elsewhere.jsonl
 //
 // Each line of this output is a schema with rules, an object, the object that it replaces if there is
 // one, and the causes and the warnings of the write.
@@ -32,6 +33,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 
 	celgo "github.com/google/cel-go/cel"
@@ -56,14 +58,14 @@ type Answer struct {
 
 func main() {
 	records := record
-	switch strings.Join(os.Args[1:], " ") {
+	switch what := strings.Join(os.Args[1:min(len(os.Args), 2)], ""); what {
 	case "writes":
-		records = recordWrites
+		records = recordWrites(number(2, writesCount), number(3, 1))
 	case "admission":
 		records = recordAdmission
 	case "":
 	default:
-		records = recordDocuments(os.Args[1])
+		records = recordDocuments(what)
 	}
 	if err := records(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -96,21 +98,35 @@ func record(to io.Writer) error {
 	return out.Flush()
 }
 
-// recordWrites writes all writes.
-func recordWrites(to io.Writer) error {
-	all, err := writes()
+// number returns an argument of the program.
+func number(at, otherwise int) int {
+	if len(os.Args) <= at {
+		return otherwise
+	}
+	n, err := strconv.Atoi(os.Args[at])
 	if err != nil {
-		return err
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
 	}
-	out := bufio.NewWriter(to)
-	encoder := json.NewEncoder(out)
-	encoder.SetEscapeHTML(false)
-	for _, w := range all {
-		if err := encoder.Encode(w); err != nil {
-			return err
+	return n
+}
+
+// recordWrites writes some random writes.
+func recordWrites(count, seed int) func(io.Writer) error {
+	return func(to io.Writer) error {
+		out := bufio.NewWriter(to)
+		encoder := json.NewEncoder(out)
+		encoder.SetEscapeHTML(false)
+		for w, err := range writes(count, seed) {
+			if err != nil {
+				return err
+			}
+			if err := encoder.Encode(w); err != nil {
+				return err
+			}
 		}
+		return out.Flush()
 	}
-	return out.Flush()
 }
 
 // read reads a schema document.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"slices"
 
@@ -34,18 +35,16 @@ func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 // writesCount is how many writes are recorded.
 const writesCount = 300
 
-// writes returns random writes, which are the same in every run.
-func writes() ([]Write, error) {
-	random := rand.New(rand.NewPCG(1, 2))
-	var out []Write
-	for range writesCount {
-		w, err := write(random)
-		if err != nil {
-			return nil, err
+// writes returns random writes, which are the same in every run with the same seed.
+func writes(count, seed int) iter.Seq2[Write, error] {
+	random := rand.New(rand.NewPCG(uint64(seed), 2))
+	return func(yield func(Write, error) bool) {
+		for range count {
+			if w, err := write(random); !yield(w, err) || err != nil {
+				return
+			}
 		}
-		out = append(out, w)
 	}
-	return out, nil
 }
 
 // write makes one write and asks Kubernetes about it.

@@ -42,12 +42,21 @@ var ErrLongAnswer = errors.New("the answer is too long")
 // maxErrorText is how many bytes of the text of an error are kept.
 const maxErrorText = 2048
 
+// maxPause bounds the seconds that an answer asks to wait.
+const maxPause = 1 << 20
+
 // CodeError is the error for an answer that is not a success.
 type CodeError struct {
 	Code  int
-	After bool   // the answer asks for a retry
-	Text  string // the beginning of the answer, if that is plain text
-	Said  string // the message of the answer, if that is a Status
+	After bool          // the answer asks for a retry
+	Pause time.Duration // before that retry
+	Text  string        // the beginning of the answer, if that is plain text
+	Said  string        // the message of the answer, if that is a Status
+}
+
+// Overloaded reports whether the answer asks to be asked again because the server cannot answer now.
+func (e *CodeError) Overloaded() bool {
+	return e.After && (e.Code == http.StatusTooManyRequests || e.Code >= http.StatusInternalServerError)
 }
 
 // Error returns the code and its text.
@@ -63,8 +72,8 @@ func (c Connection) WithClient() Connection {
 	return c
 }
 
-// Post sends a JSON document once and returns the answer. An answer other than 200 to 299 is a
-// *[CodeError], redirects included. The connection must have a client.
+// Post sends a JSON document once and returns the answer. An answer other than 200 to 206 is a
+// *[CodeError], redirects included; clients of Kubernetes know no other success. The connection must have a client.
 func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.URL, bytes.NewReader(document))
 	if err != nil {
@@ -82,7 +91,7 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode < http.StatusOK || res.StatusCode >= http.StatusMultipleChoices {
+	if res.StatusCode < http.StatusOK || res.StatusCode > http.StatusPartialContent {
 		return nil, codeError(res)
 	}
 	longest := cmp.Or(c.Longest, MaxAnswer)
@@ -99,6 +108,7 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 func codeError(res *http.Response) *CodeError {
 	seconds, notSeconds := strconv.Atoi(res.Header.Get("Retry-After"))
 	out := &CodeError{Code: res.StatusCode, After: notSeconds == nil && seconds >= 0}
+	out.Pause = time.Duration(min(max(seconds, 0), maxPause)) * time.Second
 	media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	switch {
 	case err != nil:

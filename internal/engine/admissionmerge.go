@@ -71,11 +71,30 @@ func (s admissionServer) Default(ctx context.Context, object map[string]any) (ma
 	if err != nil {
 		return nil, err
 	}
-	canonical, problems := kind.Schema.Canonical(object)
-	if len(problems) > 0 {
-		return object, nil // the write reports them
+	canonical, problems := kind.Schema.CanonicalPatched(object)
+	full := kind.Schema.Default(withoutEmptyMetadata(canonical))
+	if len(problems) == 0 {
+		return kind.defaulted(ctx, full)
 	}
-	return kind.defaulted(ctx, kind.Schema.Default(withoutEmptyMetadata(canonical)))
+	if err := kind.unheld(problems); err != nil {
+		return nil, err
+	}
+	return full, nil // the write reports them
+}
+
+// unheld is the answer to a write whose object holds values that the Go type of its kind cannot, because a
+// policy or a webhook has put them there. As with unknown fields, the client is not to blame. It is nil for a
+// kind without a Go type: its objects may be of any form until they are validated.
+func (r *Kind) unheld(problems []status.FieldError) error {
+	if r.Type == nil {
+		return nil
+	}
+	return plainly(problems[0].Field + ": " + problems[0].Message())
+}
+
+// plainly is an error of the server that says to the client what is wrong.
+func plainly(text string) error {
+	return status.Internal(errors.New(text)).WithMessage("Internal error occurred: " + text).WithCauses(meta.StatusCause{Message: text})
 }
 
 // maxShownFields bounds how many unknown fields an answer names.
@@ -98,6 +117,5 @@ func (s admissionServer) CheckFields(object map[string]any) error {
 	if len(found) == 0 {
 		return nil
 	}
-	text := "strict decoding error: " + strings.Join(found, ", ")
-	return status.Internal(errors.New(text)).WithMessage("Internal error occurred: " + text).WithCauses(meta.StatusCause{Message: text})
+	return plainly("strict decoding error: " + strings.Join(found, ", "))
 }

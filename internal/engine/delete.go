@@ -289,7 +289,7 @@ func (d *deletion) markAndRemove(ctx context.Context) error {
 // optionsDocument returns the options as admission sees them (ADM-15).
 func optionsDocument(o registry.DeleteOptions, kind meta.TypeMeta) meta.DeleteOptions {
 	out := meta.DeleteOptions{TypeMeta: kind, DryRun: dryRun(o.DryRun), GracePeriodSeconds: o.GracePeriod}
-	if o.Propagation != "" {
+	if out.OrphanDependents = o.OrphanDependents; o.Propagation != "" && o.OrphanDependents == nil {
 		out.PropagationPolicy = &o.Propagation
 	}
 	if o.UID != "" || o.ResourceVersion != 0 {

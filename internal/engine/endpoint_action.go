@@ -45,12 +45,16 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	if err != nil {
 		return nil, status.From(err)
 	}
-	as := in.handler.answer.GroupVersionKind()
+	return answered(in.handler.answer.GroupVersionKind(), answer, verb == verbCreate)
+}
+
+// answered is documentResult for an answer that may be nil. Then a Status says that it was done.
+func answered(as meta.GroupVersionKind, answer registry.Tree, created bool) (*registry.Result, error) {
 	if answer == nil {
 		as = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
 		answer = registry.Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
 	}
-	return documentResult(as, answer, verb == verbCreate)
+	return documentResult(as, answer, created)
 }
 
 // acceptsActions asks whether the namespace accepts what an action creates: a namespace that ends gets no

@@ -2,11 +2,14 @@ package engine
 
 import (
 	"context"
+	"maps"
 	"net/url"
+	"slices"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/hookcontext"
+	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -74,8 +77,17 @@ func checkRequired(ctx context.Context, c *connecting) error {
 	return nil
 }
 
+// readOptions reads the query. Options that have a path have that of the URL, whatever the query says.
 func readOptions(ctx context.Context, c *connecting) (err error) {
-	c.options, err = c.handler.options.read(c.parameters, c.Target.Name)
+	o, query := c.handler.options, c.parameters
+	if c.handler.Paths && slices.ContainsFunc(o.parameters, func(p openapi.Property) bool { return p.Name == "path" && p.Schema.Type == openapi.String }) {
+		query = url.Values{}
+		maps.Copy(query, c.parameters)
+		if query.Del("path"); c.path != "" {
+			query.Set("path", c.path)
+		}
+	}
+	c.options, err = o.read(query, c.Target.Name)
 	return err
 }
 

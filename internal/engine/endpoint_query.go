@@ -71,11 +71,7 @@ func parameterValue(p openapi.Property, query url.Values) (any, error) {
 		return nil, status.BadRequest("query parameter %q is not UTF-8", p.Name)
 	}
 	if p.Schema.Type == openapi.Array {
-		list := make([]any, len(values))
-		for i, v := range values {
-			list[i] = v
-		}
-		return list, nil
+		return parameterList(p, values)
 	}
 	v, err := request.Single(query, p.Name)
 	if err != nil {
@@ -88,6 +84,25 @@ func parameterValue(p openapi.Property, query url.Values) (any, error) {
 		return request.Integer(p.Name, *v)
 	}
 	return *v, nil
+}
+
+// parameterList reads a parameter that may come more than once. Numbers may also have commas between them.
+func parameterList(p openapi.Property, values []string) (any, error) {
+	list := make([]any, 0, len(values))
+	for _, v := range values {
+		if p.Schema.Items == nil || p.Schema.Items.Type != openapi.Integer {
+			list = append(list, v)
+			continue
+		}
+		for number := range strings.SplitSeq(v, ",") {
+			n, err := request.Integer(p.Name, number)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, n)
+		}
+	}
+	return list, nil
 }
 
 // Parameters describes the query parameters of a verb of the subresource, ordered by name. It omits

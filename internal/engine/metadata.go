@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -130,12 +131,12 @@ func stampMetadata(ctx context.Context, w *write) (err error) {
 
 // count sets the generation of an object whose desired state changed. It also decides whether an
 // object whose last finalizer is gone is removed. Both go by the stored form.
-func count(_ context.Context, w *write) error {
+func count(ctx context.Context, w *write) error {
 	if w.creating() {
 		return nil
 	}
 	base := w.kind.base
-	if !base.Writes.NoGeneration && w.desiredStateChanged() {
+	if !base.Writes.NoGeneration && !hookcontext.IsUncounted(ctx) && w.desiredStateChanged() {
 		next := generation(w.stored.old) + 1 // META-12
 		switch same := tree.Same(w.object.new, w.stored.new); {
 		case same && w.owns():

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
@@ -106,6 +107,10 @@ func (w *write) ownershipRequest(live, next registry.Tree) apply.Request {
 func manage(ctx context.Context, w *write) error {
 	if v := w.view; v != nil {
 		return w.manageView(ctx, v)
+	}
+	if hookcontext.IsUncounted(ctx) {
+		w.sent.new = tree.Keep(w.sent.new, w.sent.old, "metadata", "managedFields")
+		return nil
 	}
 	t, err := w.served.ownership.rules.Load().fields.Update(w.ownershipRequest(w.sent.old, w.sent.new))
 	if t == nil {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/registry"
@@ -25,6 +26,17 @@ func (w *write) manageScale(v *view) error {
 	w.unowned = err
 	w.sent.new = t
 	return nil
+}
+
+// scaling is a write of a Scale as validating plugins see it: without the owners of its fields, which are worked
+// out for a merge, and which mutating plugins may want to change. kube-apiserver shows them the same.
+type scaling struct{ *write }
+
+func (s scaling) admission() *admission.Request {
+	r := s.write.admission()
+	r.Object = tree.Without(r.Object, "metadata", "managedFields")
+	r.OldObject = tree.Without(r.OldObject, "metadata", "managedFields")
+	return r
 }
 
 // scaleOwners computes the owners of the object from those of a Scale.

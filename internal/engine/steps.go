@@ -160,13 +160,26 @@ func prune(ctx context.Context, w *write) error {
 // request here, together with all other schema errors, because hooks are promised an object of the
 // right shape.
 func (w *write) settle(ctx context.Context, p *part) (err error) {
-	r := p.kind
-	canonical, problems := r.Schema.Canonical(p.new)
-	t := r.Schema.Default(withoutEmptyMetadata(canonical))
+	canonical, problems := p.kind.Schema.Canonical(p.new)
 	if len(problems) > 0 {
-		if why := w.undecodable(p, problems); why != "" {
+		if r, why := p.kind, w.undecodable(p, problems); why != "" {
 			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 		}
+	}
+	return w.complete(ctx, p, canonical, problems)
+}
+
+// settleMutated is settle for what plugins have made of the object. The client did not send it.
+func (w *write) settleMutated(ctx context.Context) error {
+	canonical, problems := w.sent.kind.Schema.CanonicalPatched(w.sent.new)
+	return w.complete(ctx, w.sent, canonical, problems)
+}
+
+// complete fills in the defaults of a canonical object, or reports its problems.
+func (w *write) complete(ctx context.Context, p *part, canonical registry.Tree, problems []status.FieldError) (err error) {
+	r := p.kind
+	t := r.Schema.Default(withoutEmptyMetadata(canonical))
+	if len(problems) > 0 {
 		if problems = r.rules.judging(w.sub).blocking(t, p.old, problems); len(problems) > 0 {
 			if r.rules.expressions != nil {
 				problems = append(problems, unchecked())
@@ -237,6 +250,8 @@ func reset(ctx context.Context, w *write) error {
 		if w.sent.new, err = w.sub.merge(ctx, tree.Without(w.sent.old, "metadata", "resourceVersion"), sent); err != nil {
 			return err
 		}
+		// Plugins are told of the version, whatever the function makes.
+		w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "resourceVersion")
 		if w.verb == verbApply { // it has computed the owners already
 			w.sent.new = tree.Keep(w.sent.new, sent, "metadata", "managedFields")
 		}
@@ -271,7 +286,7 @@ func mutate(ctx context.Context, w *write) error {
 	if err := w.confine(ctx, sent); err != nil {
 		return err
 	}
-	return w.settle(ctx, w.sent)
+	return w.settleMutated(ctx)
 }
 
 // confine reverts the changes that neither the requester nor admission may make on this path: to
@@ -349,7 +364,12 @@ func validateDocument(ctx context.Context, w *write) error {
 
 // admit asks the validating plugins. They see what the requester writes, with all changes made so
 // far. For a view, that is the document.
-func admit(ctx context.Context, w *write) error { return w.engine.admit(ctx, w) }
+func admit(ctx context.Context, w *write) error {
+	if w.view != nil && w.view.owners != nil {
+		return w.engine.admit(ctx, scaling{w})
+	}
+	return w.engine.admit(ctx, w)
+}
 
 // skipUnchanged ends a write that would not change the stored object: the version stays and there
 // is no event (UPDATE-09). An object stored under an earlier schema is written nevertheless, so

@@ -92,5 +92,5 @@ func (in *intent) operate(ctx context.Context) (*registry.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return documentResult(in.kind.GroupVersionKind(), answer, true)
+	return answered(in.kind.GroupVersionKind(), answer, true)
 }

@@ -12,6 +12,8 @@ type dryRunKey struct{}
 
 type admittedKey struct{}
 
+type uncountedKey struct{}
+
 // WithObjects returns a context that has the objects of a server. Their type is that of package registry.
 func WithObjects(ctx context.Context, objects any) context.Context {
 	return context.WithValue(ctx, objectsKey{}, objects)
@@ -48,6 +50,15 @@ func WithAdmitted(ctx context.Context) context.Context {
 // IsExempt reports whether what clients have configured does not judge a write: one of a server that starts, or a part
 // of what it has judged.
 func IsExempt(ctx context.Context) bool { return Starts(ctx) || ctx.Value(admittedKey{}) != nil }
+
+// WithUncounted returns a context of a write after which an object has the generation and the owners that it had.
+// A pod that is bound is an example: the scheduler has not changed what anybody asked for.
+func WithUncounted(ctx context.Context) context.Context {
+	return context.WithValue(ctx, uncountedKey{}, true)
+}
+
+// IsUncounted reports whether a write leaves the generation and the owners of an object as they are.
+func IsUncounted(ctx context.Context) bool { return ctx.Value(uncountedKey{}) != nil }
 
 // WithDryRun returns a context of a write that nothing is stored for.
 func WithDryRun(ctx context.Context) context.Context {

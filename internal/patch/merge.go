@@ -24,9 +24,10 @@ type Options struct {
 	// of a JSON patch that has no meaning.
 	Unknown func(path string)
 
-	// ReplaceAdds lets a replace of a JSON patch add a member that an object does not have, as the
-	// library of kube-apiserver does. Patches of webhooks rely on that.
-	ReplaceAdds bool
+	// Lenient reads a JSON patch as the library of kube-apiserver does, where patches of webhooks rely
+	// on that. A replace adds a member that an object does not have. A value that is missing is null, as
+	// in patches of webhooks that leave out what is empty. Indexes below zero are refused: nobody needs them.
+	Lenient bool
 
 	// Kept are the pointers of members that a replace of a JSON patch may always add: the server keeps
 	// them in every object, and does not write them when they are empty.

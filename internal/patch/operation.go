@@ -29,7 +29,7 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	if o.ReplaceAdds {
+	if o.Lenient {
 		letReplaceAdd(operations, original)
 	}
 	for i := range operations {
@@ -102,8 +102,8 @@ type Operation struct {
 // ErrTest is wrapped by the error of [Operations] if a test of the patch fails.
 var ErrTest = jsonpatch.ErrTestFailed
 
-// Operations applies operations in order, or none of them, with the limits of [JSON]. A replace adds a member
-// that an object does not have, as in kube-apiserver. The error says which operation does not fit the object.
+// Operations applies operations in order, or none of them, with the limits of [JSON], and as leniently as
+// [Options.Lenient]. The error says which operation does not fit the object.
 // Source: POL-05.
 func Operations(original map[string]any, list []Operation) (map[string]any, error) {
 	if len(list) > MaxOperations {
@@ -112,7 +112,7 @@ func Operations(original map[string]any, list []Operation) (map[string]any, erro
 	operations := make([]operation, len(list))
 	for i, given := range list {
 		op := &operations[i]
-		why := op.read(map[string]any{"op": given.Op, "path": given.Path, "from": given.From, "value": given.Value})
+		why := op.read(map[string]any{"op": given.Op, "path": given.Path, "from": given.From, "value": given.Value}, true)
 		if why == "" {
 			why = op.problem()
 		}
@@ -157,7 +157,7 @@ func (o *Options) operations(patch []byte) ([]operation, error) {
 		}
 		repeated = o.complain(i, fields, repeated)
 		op := &operations[i]
-		if why := op.read(fields); why != "" {
+		if why := op.read(fields, o.Lenient); why != "" {
 			return nil, status.BadRequest("operation %d of the patch: %s", i, why)
 		}
 		if why := op.problem(); why != "" {
@@ -196,7 +196,7 @@ func (o *Options) complain(i int, fields map[string]any, repeated []string) []st
 }
 
 // read reads the members that the operation uses. It returns what is malformed.
-func (op *operation) read(fields map[string]any) (why string) {
+func (op *operation) read(fields map[string]any, lenient bool) (why string) {
 	var ok bool
 	if op.op, ok = fields["op"].(string); !ok {
 		return `"op" is missing or not a string`
@@ -206,7 +206,7 @@ func (op *operation) read(fields map[string]any) (why string) {
 	}
 	switch op.op {
 	case "add", "replace", "test":
-		if op.value, ok = fields["value"]; !ok {
+		if op.value, ok = fields["value"]; !ok && !lenient {
 			return `"value" is missing`
 		}
 	case "move", "copy":

@@ -56,7 +56,7 @@ func (c *call) deleteOptions() (request.Query, registry.DeleteOptions, error) {
 			o.MayIgnoreReadErrors = func(ctx context.Context) error { return c.opts.MayIgnoreReadErrors(ctx, c.info) }
 		}
 	}
-	o.DryRun, o.Propagation, o.GracePeriod = q.IsDryRun(), propagation(&q), q.GracePeriodSeconds
+	o.DryRun, o.Propagation, o.OrphanDependents, o.GracePeriod = q.IsDryRun(), propagation(&q), q.OrphanDependents, q.GracePeriodSeconds
 	return q, o, nil
 }
 

@@ -22,6 +22,8 @@ import (
 
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/connection"
+	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/internal/yaml"
 )
 
 // Config says where a webhook is. It has either a URL or a Service.
@@ -88,7 +90,6 @@ func New(c Config, resolve Resolver) (*Client, error) {
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial(c.Service, host, resolve),
-		DisableCompression:  true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 		MaxResponseHeaderBytes: maxHeadBytes,
 		// With HTTP/2 all requests would go to one of the servers behind a name.
@@ -191,8 +192,12 @@ func refuseLocalServices(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// Post sends a JSON document and returns the answer, which has at most longest bytes. The error for an
-// answer that is not a success says what Kubernetes' client would say.
+// maxRetries bounds how often one request is repeated.
+const maxRetries = 10
+
+// Post sends a JSON document and returns the answer as JSON, which has at most longest bytes. A webhook that
+// cannot answer now, and says when it can, is asked again if there is time until then. The error for an answer
+// that is not a success says what Kubernetes' client would say.
 func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -202,13 +207,39 @@ func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte
 		to.URL += "?timeout=" + wholeSeconds(time.Until(deadline)).String()
 	}
 	answer, err := to.Post(ctx, document)
+	for range maxRetries {
+		code, ok := errors.AsType[*connection.CodeError](err)
+		if !ok || !code.Overloaded() || !waited(ctx, code.Pause) {
+			break
+		}
+		answer, err = to.Post(ctx, document)
+	}
 	if c.closed.Load() {
 		c.transport.CloseIdleConnections() // the one of this request is not needed again
 	}
 	if code, ok := errors.AsType[*connection.CodeError](err); ok {
 		return nil, errors.New(refusal(code))
 	}
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return asJSON(answer, longest)
+}
+
+// waited waits, unless the time of the request is over before.
+func waited(ctx context.Context, d time.Duration) bool {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d {
+		return false
+	}
+	return pause.For(ctx, d) == nil
+}
+
+// asJSON converts an answer in YAML. Kubernetes reads both, whatever the answer says that it is.
+func asJSON(answer []byte, longest int) ([]byte, error) {
+	if bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte("{")) {
+		return answer, nil
+	}
+	return yaml.RequestToJSON(answer, longest)
 }
 
 // wholeSeconds rounds up, as Kubernetes does for the time that it tells webhooks.

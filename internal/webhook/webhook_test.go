@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -22,6 +23,7 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/internal/selfsigned"
 	"github.com/kindwright/kindwright/internal/webhook"
+	"github.com/kindwright/kindwright/internal/yaml"
 )
 
 type object = map[string]any
@@ -464,4 +466,82 @@ func FuzzConversionAnswers(f *testing.F) {
 		require.Equal(t, "u-x", got["uid"])
 		require.Equal(t, []any{"example.dev/f"}, got["finalizers"])
 	})
+}
+
+// A webhook that is busy, compresses or writes YAML is understood as by the client of Kubernetes.
+func TestWHK_01_CRD_19_AnswersOfOtherForms(t *testing.T) {
+	var calls atomic.Int32
+	var answer atomic.Pointer[http.HandlerFunc]
+	at := serve(t, func(w http.ResponseWriter, r *http.Request) { calls.Add(1); (*answer.Load())(w, r) })
+	convert := converter(t, at, "v1")
+	plain := converting(t, honest)
+	busy := func(times int32, code int, after string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if calls.Load() > times {
+				plain(w, r)
+				return
+			}
+			if after != "" {
+				w.Header().Set("Retry-After", after)
+			}
+			http.Error(w, "busy", code)
+		}
+	}
+	recorded := func(r *http.Request) []byte {
+		w := httptest.NewRecorder()
+		plain(w, r)
+		return w.Body.Bytes()
+	}
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		calls  int32
+		want   string // of the error; empty: there is none
+	}{
+		"busy once":         {busy(1, 429, "0"), 2, ""},
+		"busy ten times":    {busy(10, 429, "0"), 11, ""},
+		"busy for ever":     {busy(100, 429, "0"), 11, "too many requests"},
+		"busy for too long": {busy(1, 429, "31"), 1, "too many requests"}, // the request has 30 seconds
+		"busy until":        {busy(1, 429, "Wed, 21 Oct 2035 07:28:00 GMT"), 1, "too many requests"},
+		"busy":              {busy(1, 429, ""), 1, "too many requests"},
+		"unavailable":       {busy(1, 503, "0"), 2, ""},
+		"a bad gateway":     {busy(1, 502, "0"), 2, ""},
+		"a bad request":     {busy(1, 400, "0"), 1, "rejected our request"},
+		"206":               {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(206); plain(w, r) }, 1, ""},
+		"299":               {func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(299); plain(w, r) }, 1, "the status code 299"},
+		"YAML": {func(w http.ResponseWriter, r *http.Request) {
+			text, err := yaml.FromJSON(recorded(r))
+			if err != nil {
+				t.Error(err)
+			}
+			_, _ = w.Write(append([]byte("# as people write it\n"), text...))
+		}, 1, ""},
+		"compressed": {func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Accept-Encoding") != "gzip" {
+				t.Errorf("asked for %q", r.Header.Get("Accept-Encoding"))
+			}
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(recorded(r))
+			_ = z.Close()
+		}, 1, ""},
+		"a bomb": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 64<<20))
+			_ = z.Close()
+		}, 1, "the answer is too long"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls.Store(0)
+			answer.Store(&c.answer)
+			out, err := convert(t.Context(), v2, []object{pot("x")})
+			require.Equal(t, c.calls, calls.Load())
+			if c.want != "" {
+				require.ErrorContains(t, err, c.want)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, out, 1)
+		})
+	}
 }

@@ -322,6 +322,10 @@ func TestAdmission(t *testing.T) {
 	a["quota"].Observe(Validate, Deletion, true, 0)
 	a["quota"].Observe(200, 200, false, 0)
 	require.Contains(t, lines(t, &r, ""), `apiserver_admission_step_admission_duration_seconds_bucket{type="admit",operation="CREATE",rejected="false",le="0.025"} 1`)
+	summary := lines(t, &r, "apiserver_admission_step_admission_duration_seconds_summary")
+	require.Len(t, summary, 5)
+	require.Contains(t, summary, `apiserver_admission_step_admission_duration_seconds_summary_count{type="admit",operation="CREATE",rejected="false"} 1`)
+	require.Contains(t, strings.Join(summary, "\n"), `_summary{type="admit",operation="CREATE",rejected="false",quantile="0.99"} 0.01`)
 	require.Equal(t, []string{
 		`apiserver_admission_controller_admission_duration_seconds_count{name="quota",type="validate",operation="CONNECT",rejected="false"} 1`,
 		`apiserver_admission_controller_admission_duration_seconds_count{name="quota",type="validate",operation="DELETE",rejected="true"} 1`,
