@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -26,10 +27,11 @@ import (
 // pods, and nodes, pods and services as their proxy. The zero value does what kube-apiserver does without
 // flags: it shows no certificate, and does not verify those of kubelets.
 type Kubelets struct {
-	// TLS is for connections to kubelets: the certificate to show, and the authorities of theirs. Without
-	// RootCAs no kubelet is verified. The certificates of pods and services are never verified, and they are
-	// shown none, as in kube-apiserver.
-	TLS *tls.Config
+	// Certificate returns what is shown to kubelets, and Authorities those of their certificates, for each
+	// connection anew. Without Certificate none is shown, and without Authorities no kubelet is verified. The
+	// certificates of pods and services are never verified, and they are shown none, as in kube-apiserver.
+	Certificate func() (*tls.Certificate, error)
+	Authorities func() *x509.CertPool
 
 	// Addresses are the types of addresses of nodes, the preferred ones first. Default: Hostname,
 	// InternalDNS, InternalIP, ExternalDNS, ExternalIP.
@@ -65,18 +67,11 @@ func newReach(k *Kubelets) *reach {
 	if k == nil {
 		return nil
 	}
-	verified := &tls.Config{}
-	if k.TLS != nil {
-		verified = k.TLS.Clone()
-	}
-	verified.InsecureSkipVerify = verified.InsecureSkipVerify || verified.RootCAs == nil && verified.VerifyConnection == nil
-	unverified := verified.Clone()
-	unverified.InsecureSkipVerify, unverified.VerifyConnection = true, nil
-	anonymous := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in kube-apiserver, which has no authority to ask
+	anybody := &Kubelets{Certificate: k.Certificate, dial: k.dial}
 	out := &reach{
 		addresses: k.Addresses,
-		kubelets:  k.transport(verified, false), unverified: k.transport(unverified, false),
-		nodes: k.transport(verified, true), others: k.transport(anonymous, true),
+		kubelets:  k.transport(false), unverified: anybody.transport(false),
+		nodes: k.transport(true), others: (&Kubelets{dial: k.dial}).transport(true),
 	}
 	if len(out.addresses) == 0 {
 		out.addresses = []corev1.NodeAddressType{
@@ -87,7 +82,7 @@ func newReach(k *Kubelets) *reach {
 }
 
 // transport makes connections for one request each, so that nothing is left open that nobody closes.
-func (k *Kubelets) transport(config *tls.Config, global bool) *http.Transport {
+func (k *Kubelets) transport(global bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: reachDial}
 	if global {
 		dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -99,9 +94,37 @@ func (k *Kubelets) transport(config *tls.Config, global bool) *http.Transport {
 		dial = k.dial
 	}
 	return &http.Transport{
-		DialContext: dial, TLSClientConfig: config, TLSHandshakeTimeout: reachHandshake, MaxResponseHeaderBytes: reachHead,
-		DisableCompression: true, DisableKeepAlives: true,
+		DialContext: dial, MaxResponseHeaderBytes: reachHead, DisableCompression: true, DisableKeepAlives: true,
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return k.secure(ctx, conn, address)
+		},
 	}
+}
+
+// secure begins TLS on a connection, with the certificate and the authorities of this moment.
+func (k *Kubelets) secure(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	config.ServerName, _, _ = net.SplitHostPort(address)
+	if k.Authorities != nil {
+		config.RootCAs = k.Authorities()
+	} else {
+		config.InsecureSkipVerify = true // as in kube-apiserver, which was not told whom to trust either
+	}
+	if k.Certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return k.Certificate() }
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachHandshake)
+	defer cancel()
+	out := tls.Client(conn, config)
+	if err := out.HandshakeContext(ctx); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return out, nil
 }
 
 var errNotGlobal = errors.New("address not allowed")

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
@@ -40,7 +39,7 @@ func startKubelet(t *testing.T, answer http.HandlerFunc) *fakeKubelet {
 func (k *fakeKubelet) trust() *Kubelets {
 	pool := x509.NewCertPool()
 	pool.AddCert(k.Certificate())
-	return &Kubelets{TLS: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	return &Kubelets{Authorities: func() *x509.CertPool { return pool }}
 }
 
 // nodeAt makes a node whose kubelet is at an address.
@@ -127,7 +126,7 @@ func TestLogsComeFromKubelets(t *testing.T) {
 // With authorities, a kubelet that none of them has signed is not asked, unless the client says so.
 func TestKubeletsAreVerified(t *testing.T) {
 	kubelet := startKubelet(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "log") })
-	other := &Kubelets{TLS: &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}}
+	other := &Kubelets{Authorities: x509.NewCertPool}
 	s := serveNode(t, kubelet, other)
 	res, text := s.text(t, "GET", podsPath+"/web/log")
 	require.Equal(t, 500, res.StatusCode)
