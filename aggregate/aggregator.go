@@ -18,7 +18,7 @@ import (
 // Config says how back ends are reached.
 type Config struct {
 	// Certificate returns the client certificate under which users are named to back ends. It is
-	// called for each connection and every ProbeEvery, so a renewed one is used soon. Back ends must
+	// called when an APIService changes and every ProbeEvery, so a renewed one is used soon. Back ends must
 	// trust its authority for this alone; see authn/requestheader. Required.
 	//
 	// Nil without an error stands for no certificate. Back ends are then sent requests all the same, as
@@ -28,8 +28,9 @@ type Config struct {
 	// Resolver finds where services listen. Default: Services of the server itself.
 	Resolver Resolver
 
-	// EndpointRouting connects to one of the endpoints of a service and not to its cluster address,
-	// for a server whose machine has no route to cluster addresses.
+	// EndpointRouting sends each request to one of the endpoints of a service and not to its cluster
+	// address, for a server whose machine has no route to cluster addresses. A Resolver is then asked for
+	// each request.
 	EndpointRouting bool
 
 	// AllowLoopback lets services be at loopback addresses. By default a connection to one is refused,

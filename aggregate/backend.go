@@ -23,10 +23,12 @@ type backend struct {
 	cancel  context.CancelFunc
 	proxy   *httputil.ReverseProxy
 
-	connections atomic.Pointer[connections]
+	connections atomic.Pointer[connections] // nil before the first request
+	shared      atomic.Int64                // connections over HTTP/2
 	now         atomic.Pointer[view]
 	again       chan struct{} // asks for a probe before its time
 	openapi     documents
+	endpoints   endpoints
 }
 
 // view is what is known of a back end. It does not change; a change is another view.
@@ -54,7 +56,6 @@ func (a *Aggregator) begin(s *APIService, before *view) *backend {
 	}
 	b.now.Store(&first)
 	b.proxy = b.newProxy()
-	b.connections.Store(b.connect(nil, ""))
 	if a.ctx == nil {
 		return b // before run
 	}
@@ -67,7 +68,9 @@ func (a *Aggregator) begin(s *APIService, before *view) *backend {
 // run asks the back end until ctx ends.
 func (b *backend) run(ctx context.Context) {
 	defer func() {
-		b.connections.Load().close()
+		if c, err := b.connected(); err == nil {
+			c.retire() // a request that has found the back end before may still come
+		}
 		b.of.kept.Add(-b.openapi.size)
 	}()
 	wait := shortestWait

@@ -113,7 +113,9 @@ func (a *Aggregator) follow(ctx context.Context) error {
 			}
 			synced = true
 		case meta.Added, meta.Modified:
-			seen[event.Object.Name] = true
+			if !synced { // afterwards, deletions are events
+				seen[event.Object.Name] = true
+			}
 			a.services[event.Object.Name] = event.Object
 			a.decide(event.Object, a.served())
 			a.publish()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,8 +88,15 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 // circles reports whether this server, or another with its client certificate, has sent a request on
 // already. To send it on again would be the same once more, until all requests in flight are this one.
 func (b *backend) circles(r *http.Request) bool {
-	own := b.connections.Load().certificate
-	return r.TLS != nil && len(r.TLS.PeerCertificates) > 0 && own != nil && len(own.Certificate) > 0 &&
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return false
+	}
+	c, err := b.connected()
+	if err != nil {
+		return false // nothing is sent
+	}
+	own := c.certificate
+	return own != nil && len(own.Certificate) > 0 &&
 		bytes.Equal(r.TLS.PeerCertificates[0].Raw, own.Certificate[0])
 }
 
@@ -134,7 +142,22 @@ func (b *backend) rewrite(p *httputil.ProxyRequest) {
 	u.Path, u.RawPath = on.exchange.Info.Load().Path, "" // what was authorized, without the prefix of this server
 	p.Out.Host = u.Host
 	p.Out.Trailer = nil // announced names of fields after the body, which this server does not pass on
+	if p.Out.Body == nil && !reads(p.Out.Method) && len(p.Out.Header["Upgrade"]) == 0 {
+		p.Out.Body = once{}
+	}
 }
+
+func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// once is the empty body of a write. net/http sends a request without a body again after an error of
+// the protocol, when the back end may have carried it out. With a body it does not.
+type once struct{}
+
+// Read returns the end of the body.
+func (once) Read([]byte) (int, error) { return 0, io.EOF }
+
+// Close does nothing.
+func (once) Close() error { return nil }
 
 // notTheirs are fields of answers that end at this server: it has set its own, or they tell a browser
 // something about the origin, which is this server and not the back end.
@@ -195,7 +218,7 @@ func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
 // request changes nothing.
 func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	unsent = unsent || notLookedAt(err)
 	switch {
 	case errors.Is(err, errRedirect) || errors.Is(err, errCode) || errors.Is(err, errSwitch):
 		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(err.Error())
@@ -204,12 +227,21 @@ func (b *backend) failure(r *http.Request, err error) *status.Error {
 		return b.unavailable("").WithRetryAfter(retrySeconds)
 	case errors.Is(err, context.DeadlineExceeded) || r.Context().Err() != nil:
 		return status.Timeout("the server behind "+b.service.Name+" has not answered in time", 0)
-	case reads:
+	case reads(r.Method):
 		b.hurry()
 		return b.unavailable("").WithRetryAfter(retrySeconds)
 	}
 	b.hurry()
 	return status.Timeout("the server behind "+b.service.Name+" has broken the request off; it may have carried it out", 0)
+}
+
+// notLookedAt reports whether a back end has said of a request that it has not looked at it: it goes
+// away, or has too much to do. net/http repeats such requests itself unless they have a body, which it
+// has not kept. Its errors have no type, so their texts count. If those change, a write is 504 again,
+// and nothing is sent twice.
+func notLookedAt(err error) bool {
+	said := err.Error()
+	return strings.Contains(said, "received Server's graceful shutdown GOAWAY") || strings.Contains(said, "REFUSED_STREAM")
 }
 
 func (b *backend) unavailable(reason string) *status.Error {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -14,7 +16,8 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// Resolver finds where a service listens. It is asked before each connection, so it must be quick.
+// Resolver finds where a service listens. It is asked before each connection, and before each request
+// with Config.EndpointRouting, so it must be quick.
 type Resolver interface {
 	// Resolve returns host:port. An error that is a *Problem says in its own words why the service
 	// cannot be asked. Calls may run concurrently.
@@ -31,12 +34,45 @@ func (f ResolverFunc) Resolve(ctx context.Context, namespace, name string, port 
 
 var _ Resolver = ResolverFunc(nil)
 
+// resolve returns where the service listens: one of its endpoints if there is a choice, by chance.
 func (b *backend) resolve(ctx context.Context) (string, error) {
 	to := b.service.Spec.Service
 	if r := b.of.cfg.Resolver; r != nil {
 		return r.Resolve(ctx, to.Namespace, to.Name, portOf(to))
 	}
-	return services{b.of.engine, b.of.domain, b.of.cfg.EndpointRouting}.Resolve(ctx, to.Namespace, to.Name, portOf(to))
+	own := services{b.of.engine, b.of.domain, b.of.cfg.EndpointRouting}
+	if !own.endpoints {
+		return own.Resolve(ctx, to.Namespace, to.Name, portOf(to))
+	}
+	e := &b.endpoints
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Since(e.at) >= endpointsFor {
+		found, err := own.all(ctx, to.Namespace, to.Name, portOf(to))
+		if err != nil {
+			return "", err
+		}
+		e.addresses, e.at = found, time.Now()
+	}
+	return e.addresses[rand.N(len(e.addresses))], nil
+}
+
+// endpointsFor is how long requests go to endpoints that were found once. To read them for each
+// request would take as long as the request itself.
+const endpointsFor = time.Second
+
+// endpoints are where a service listens.
+type endpoints struct {
+	mu        sync.Mutex
+	addresses []string // guarded by mu, as is at
+	at        time.Time
+}
+
+// forget has the endpoints looked up again: one of them does not answer.
+func (e *endpoints) forget() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.at = time.Time{}
 }
 
 // services finds services among the objects of the server: Services, and EndpointSlices for what is
@@ -83,20 +119,29 @@ type slice struct {
 
 // Resolve implements Resolver. Reasons and messages are those of kube-aggregator.
 func (s services) Resolve(ctx context.Context, namespace, name string, port int32) (string, error) {
+	found, err := s.all(ctx, namespace, name, port)
+	if err != nil {
+		return "", err
+	}
+	return found[rand.N(len(found))], nil
+}
+
+// all returns where a service listens: at one address at least.
+func (s services) all(ctx context.Context, namespace, name string, port int32) ([]string, error) {
 	target := registry.Target{Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"}, Namespace: namespace, Name: name}
 	entry, err := s.objects.Get(ctx, target, registry.ListRequest{AnyState: true})
 	switch {
 	case status.IsNotFound(err):
-		return "", &Problem{Reason: "ServiceNotFound", Message: fmt.Sprintf("service/%s in %q is not present", name, namespace)}
+		return nil, &Problem{Reason: "ServiceNotFound", Message: fmt.Sprintf("service/%s in %q is not present", name, namespace)}
 	case err != nil:
-		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+		return nil, &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 	}
 	var found service
 	if err := read(entry, &found); err != nil {
-		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+		return nil, &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 	}
 	if found.Spec.Type == "ExternalName" {
-		return net.JoinHostPort(found.Spec.ExternalName, strconv.Itoa(int(port))), nil
+		return []string{net.JoinHostPort(found.Spec.ExternalName, strconv.Itoa(int(port)))}, nil
 	}
 	portName, listens := "", false
 	for _, p := range found.Spec.Ports {
@@ -108,31 +153,31 @@ func (s services) Resolve(ctx context.Context, namespace, name string, port int3
 	inside := found.Spec.Type == "" || found.Spec.Type == "ClusterIP"
 	switch {
 	case !listens && inside:
-		return "", &Problem{Reason: "ServicePortError", Message: fmt.Sprintf("service/%s in %q is not listening on port %d", name, namespace, port)}
+		return nil, &Problem{Reason: "ServicePortError", Message: fmt.Sprintf("service/%s in %q is not listening on port %d", name, namespace, port)}
 	case !listens:
-		return "", fmt.Errorf("no service port %d found for service %q", port, name)
+		return nil, fmt.Errorf("no service port %d found for service %q", port, name)
 	case inside || s.endpoints: // what is open to the outside may lead to somebody whom no slice names
-		endpoint, err := s.endpoint(ctx, namespace, name, portName)
+		ready, err := s.ready(ctx, namespace, name, portName)
 		if err != nil || s.endpoints {
-			return endpoint, err
+			return ready, err
 		}
 	}
 	if found.Spec.ClusterIP == "" || found.Spec.ClusterIP == "None" {
-		return "", &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("cannot route to service/%s in %q with ClusterIP %q", name, namespace, found.Spec.ClusterIP)}
+		return nil, &Problem{Reason: "ServiceAccessError", Message: fmt.Sprintf("cannot route to service/%s in %q with ClusterIP %q", name, namespace, found.Spec.ClusterIP)}
 	}
-	return net.JoinHostPort(found.Spec.ClusterIP, strconv.Itoa(int(port))), nil
+	return []string{net.JoinHostPort(found.Spec.ClusterIP, strconv.Itoa(int(port)))}, nil
 }
 
-// endpoint returns one of the ready endpoints of a service.
-func (s services) endpoint(ctx context.Context, namespace, name, portName string) (string, error) {
+// ready returns the ready endpoints of a service.
+func (s services) ready(ctx context.Context, namespace, name, portName string) ([]string, error) {
 	labels, err := meta.ParseSelector("kubernetes.io/service-name=" + name)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	target := registry.Target{Resource: meta.GroupVersionResource{Group: "discovery." + s.domain, Version: "v1", Resource: "endpointslices"}, Namespace: namespace}
 	list, err := s.objects.List(ctx, target, registry.ListRequest{AnyState: true, Labels: labels})
 	if err != nil {
-		return "", &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+		return nil, &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 	}
 	slices, ready := 0, []string(nil)
 	for entry, err := range list.Items {
@@ -141,18 +186,18 @@ func (s services) endpoint(ctx context.Context, namespace, name, portName string
 			err = read(entry, &one)
 		}
 		if err != nil {
-			return "", &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
+			return nil, &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 		}
 		slices++
 		ready = append(ready, one.ready(portName)...)
 	}
 	switch {
 	case slices == 0:
-		return "", &Problem{Reason: "EndpointsNotFound", Message: fmt.Sprintf("cannot find endpointslices for service/%s in %q", name, namespace)}
+		return nil, &Problem{Reason: "EndpointsNotFound", Message: fmt.Sprintf("cannot find endpointslices for service/%s in %q", name, namespace)}
 	case len(ready) == 0:
-		return "", &Problem{Reason: "MissingEndpoints", Message: fmt.Sprintf("endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName)}
+		return nil, &Problem{Reason: "MissingEndpoints", Message: fmt.Sprintf("endpointslices for service/%s in %q have no addresses with port name %q", name, namespace, portName)}
 	}
-	return ready[rand.N(len(ready))], nil
+	return ready, nil
 }
 
 // ready returns the endpoints of a slice that take requests at a port.

@@ -1,7 +1,13 @@
 package aggregate_test
 
 import (
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -99,4 +105,53 @@ func TestServicesOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	_, err = found.Resolve(t.Context(), "default", "a", 443)
 	require.EqualError(t, err, `endpointslices for service/a in "default" have no addresses with port name ""`)
+}
+
+// Requests are spread over the endpoints of a service. One that comes is asked soon, and one that goes
+// is not asked any more, although its connections are as good as before.
+func TestOPS_08_RequestsFollowTheEndpoints(t *testing.T) {
+	w := newWorld(t, func(c *aggregate.Config) {
+		c.Resolver, c.EndpointRouting, c.ProbeEvery = nil, true, time.Hour
+	}, kindwright.Serve(registry.Kind[Service]{Version: "v1", Plural: "services"},
+		registry.Kind[EndpointSlice]{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices"}))
+	service := &Service{ObjectMeta: meta.Named("default", "boats")}
+	service.Spec.Ports = make([]struct {
+		Port int32 `json:"port,omitempty"`
+	}, 1)
+	service.Spec.Ports[0].Port = 443
+	_, err := registry.From[Service](w.front.Engine()).Create(t.Context(), service)
+	require.NoError(t, err)
+	slices := registry.From[EndpointSlice](w.front.Engine())
+	add := func(name string) {
+		at := w.listen(name, &liar{says: func(out http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(out, name)
+		}}, "boats.default.svc").Listener.Addr().(*net.TCPAddr)
+		port := strconv.Itoa(at.Port)
+		code, body := w.do("POST", "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+			`{"metadata":{"name":"`+name+`","labels":{"kubernetes.io/service-name":"boats"}},
+			"ports":[{"port":`+port+`}],"endpoints":[{"addresses":["127.0.0.1"]}]}`)
+		require.Equal(t, 201, code, body)
+	}
+	asked := func() map[string]bool {
+		out := map[string]bool{}
+		for range 50 {
+			code, name := w.do("GET", boats, "")
+			require.Equal(t, 200, code, name)
+			out[name] = true
+		}
+		return out
+	}
+	add("a")
+	add("b")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	require.Equal(t, map[string]bool{"a": true, "b": true}, asked())
+	add("c")
+	follows := func(want map[string]bool) {
+		t.Helper()
+		require.Eventually(t, func() bool { return maps.Equal(want, asked()) }, time.Minute, 5*time.Millisecond)
+	}
+	follows(map[string]bool{"a": true, "b": true, "c": true})
+	require.NoError(t, slices.Delete(t.Context(), "default", "a", registry.DeleteOptions{}))
+	follows(map[string]bool{"b": true, "c": true})
 }

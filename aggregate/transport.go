@@ -7,10 +7,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 const (
 	dialTimeout    = 5 * time.Second
 	idleTimeout    = 90 * time.Second
+	lateEnd        = time.Second
 	maxIdle        = 32
 	maxHeaderBytes = 64 << 10
 	pingAfter      = 30 * time.Second
@@ -36,6 +40,7 @@ type connections struct {
 	address     string // to which the service resolved
 	many        *http.Transport
 	upgrades    *http.Transport
+	retired     atomic.Bool // they end when nobody uses them
 }
 
 // connect makes the connections under a certificate. It dials nothing.
@@ -46,10 +51,58 @@ func (b *backend) connect(certificate *tls.Certificate, address string) *connect
 	}
 }
 
-// close closes the connections that nobody uses. Requests in flight end as they would have.
+// connected returns the connections of now. A request that comes before the first check, as each does
+// after a change of whom the object trusts, must have the client certificate too.
+func (b *backend) connected() (*connections, error) {
+	for {
+		if c := b.connections.Load(); c != nil {
+			return c, nil
+		}
+		certificate, err := b.of.cfg.Certificate()
+		if err != nil {
+			return nil, fmt.Errorf("the client certificate of this server cannot be read: %w", err)
+		}
+		b.connections.CompareAndSwap(nil, b.connect(certificate, ""))
+	}
+}
+
+// retire ends the connections when nobody uses them.
+func (c *connections) retire() {
+	c.retired.Store(true)
+	c.released()
+}
+
+// released is called when a request has ended. The last one closes connections that are retired:
+// net/http would keep them for idleTimeout, and an object may change many times until then. Requests
+// in flight end as they would have.
+func (c *connections) released() {
+	if c.retired.Load() {
+		c.close()
+		time.AfterFunc(lateEnd, c.close) // of requests and handshakes that are being broken off
+	}
+}
+
+// close closes the connections that nobody uses.
 func (c *connections) close() {
 	c.many.CloseIdleConnections()
 	c.upgrades.CloseIdleConnections()
+}
+
+// arrived is an answer, with its body.
+type arrived struct {
+	response http.Response
+	body     io.ReadCloser
+	over     *connections
+}
+
+// Read reads the body.
+func (a *arrived) Read(p []byte) (int, error) { return a.body.Read(p) }
+
+// Close ends the request.
+func (a *arrived) Close() error {
+	err := a.body.Close()
+	a.over.released()
+	return err
 }
 
 // RoundTrip sends one request. Of the answer, only what inspect judges reaches a client: fields of
@@ -59,18 +112,53 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	if on, ok := r.Context().Value(passageKey{}).(*passage); ok {
 		r = r.WithContext(on.context) // without the proxy's hook for interim answers
 	}
-	c := b.connections.Load()
+	if b.of.cfg.EndpointRouting {
+		to, err := b.route(r)
+		if err != nil {
+			return nil, unsent(r, err)
+		}
+		r = to
+	}
+	c, err := b.connected()
+	if err != nil {
+		return nil, unsent(r, err)
+	}
 	through := c.many
 	if len(r.Header["Upgrade"]) > 0 {
 		through = c.upgrades
 	}
 	res, err := through.RoundTrip(r)
 	if err != nil {
+		c.released()
 		return nil, err
 	}
-	out := *res // the transport fills in trailers of its own response
-	out.Trailer = nil
-	return &out, nil
+	out := &arrived{*res, res.Body, c} // the transport fills in trailers of its own response
+	out.response.Trailer = nil
+	if res.StatusCode != http.StatusSwitchingProtocols { // that one is a connection from now on
+		out.response.Body = out
+	}
+	return &out.response, nil
+}
+
+// unsent is the error for a request of which nothing was sent.
+func unsent(r *http.Request, err error) error {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+	return &unreachable{err}
+}
+
+// route sends a request to one of the endpoints, so that all of them are asked and those that have gone
+// are not. An endpoint has connections of its own: one connection would carry all requests.
+func (b *backend) route(r *http.Request) (*http.Request, error) {
+	address, err := b.resolve(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	to, at := *r, *r.URL
+	at.Host = address // to.Host stays the name of the service
+	to.URL = &at
+	return &to, nil
 }
 
 // reconnect makes new connections if the client certificate or the address of the service has changed.
@@ -84,11 +172,12 @@ func (b *backend) reconnect(ctx context.Context) error {
 		return err
 	}
 	have := b.connections.Load()
-	if have.address != "" && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
+	if have != nil && have.address != "" && sameCertificate(have.certificate, certificate) && (have.address == address || b.of.cfg.EndpointRouting) {
 		return nil
 	}
-	b.connections.Store(b.connect(certificate, address))
-	have.close()
+	if have = b.connections.Swap(b.connect(certificate, address)); have != nil {
+		have.retire()
+	}
 	return nil
 }
 
@@ -101,9 +190,10 @@ func sameCertificate(a, b *tls.Certificate) bool {
 
 func (b *backend) transport(certificate *tls.Certificate, protocols ...string) *http.Transport {
 	t := &http.Transport{
-		DialTLSContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			conn, err := b.dial(ctx, network, certificate, protocols)
+		DialTLSContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := b.dial(ctx, network, address, certificate, protocols)
 			if err != nil {
+				b.endpoints.forget()
 				return nil, &unreachable{err}
 			}
 			return conn, nil
@@ -139,8 +229,9 @@ func (b *backend) address(path string) string {
 	return "https://" + net.JoinHostPort(b.serverName(), strconv.Itoa(int(portOf(b.service.Spec.Service)))) + path
 }
 
-// dial connects to the service and verifies its certificate.
-func (b *backend) dial(ctx context.Context, network string, certificate *tls.Certificate, protocols []string) (net.Conn, error) {
+// dial connects to the service and verifies its certificate. address is an endpoint if requests are
+// routed to endpoints, and else a name that says nothing.
+func (b *backend) dial(ctx context.Context, network, address string, certificate *tls.Certificate, protocols []string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: b.serverName(), NextProtos: protocols}
@@ -157,21 +248,60 @@ func (b *backend) dial(ctx context.Context, network string, certificate *tls.Cer
 	if certificate != nil {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate, nil }
 	}
-	address, err := b.resolve(ctx)
-	if err != nil {
-		return nil, err
+	if !b.of.cfg.EndpointRouting {
+		var err error
+		if address, err = b.resolve(ctx); err != nil {
+			return nil, err
+		}
 	}
 	dialer := &net.Dialer{Control: b.of.refuse}
 	plain, err := dialer.DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	conn := tls.Client(plain, cfg)
+	one := &counted{Conn: plain}
+	conn := tls.Client(one, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = plain.Close()
 		return nil, handshakeError(err)
 	}
+	if conn.ConnectionState().NegotiatedProtocol == "h2" && !one.count(&b.shared) {
+		_ = plain.Close()
+		return nil, errShared
+	}
 	return conn, nil
+}
+
+// maxShared is how many connections over HTTP/2 a back end may have. One carries a hundred requests
+// and more. A back end that says GOAWAY after each answer, and leaves the connection open, would
+// have one for each request of the last idleTimeout.
+const maxShared = 256
+
+var errShared = fmt.Errorf("more than %d connections are open to the server", maxShared)
+
+// counted is a connection that may count among those over HTTP/2.
+type counted struct {
+	net.Conn
+	in   *atomic.Int64 // nil if it does not count
+	gone sync.Once
+}
+
+// count adds the connection to a number until it is closed, if there is room.
+func (c *counted) count(in *atomic.Int64) bool {
+	if in.Add(1) > maxShared {
+		in.Add(-1)
+		return false
+	}
+	c.in = in
+	return true
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	if c.in != nil {
+		c.gone.Do(func() { c.in.Add(-1) })
+	}
+	return c.Conn.Close()
 }
 
 // handshakeError says in short what is wrong with a certificate.

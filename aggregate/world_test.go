@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,6 +63,7 @@ type world struct {
 	serving *selfsigned.Authority // of back ends
 	proxies *selfsigned.Authority // of the front
 
+	open        atomic.Int64 // connections to back ends
 	mu          sync.Mutex
 	certificate *tls.Certificate
 	addresses   map[string]string // of services
@@ -142,6 +145,14 @@ func (w *world) listen(service string, h http.Handler, hosts ...string) *httptes
 	clients := stdx509.NewCertPool()
 	clients.AddCert(w.proxies.Certificate())
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{*keyPair(w.t, p, err)}, ClientAuth: tls.RequestClientCert, ClientCAs: clients}
+	s.Config.ConnState = func(_ net.Conn, to http.ConnState) {
+		switch to {
+		case http.StateNew:
+			w.open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			w.open.Add(-1)
+		}
+	}
 	s.EnableHTTP2, s.Config.ErrorLog = true, slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
 	s.StartTLS()
 	w.t.Cleanup(s.Close)

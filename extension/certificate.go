@@ -29,7 +29,7 @@ type Certificate struct {
 
 	// Lifetime is how long a certificate in the secret is valid. Default 90 days. Overlap is how long
 	// the host knows a new authority before it is needed, and how long it trusts the old one afterwards.
-	// Default 25 seconds, so that the old one is not trusted any more within a minute.
+	// The time while the host cannot be asked does not count. Default 25 seconds, so that the old one is not trusted any more within a minute.
 	Lifetime, Overlap time.Duration
 }
 
@@ -38,8 +38,8 @@ const (
 	defaultOverlap  = 25 * time.Second
 )
 
-// newCertificates makes what Certificate says. changed is called when the bundle has changed.
-func newCertificates(cfg *Config, changed func(), log logr.Logger) (certificates, error) {
+// newCertificates makes what Certificate says. k tells the host whom to trust.
+func newCertificates(cfg *Config, k *keeper, log logr.Logger) (certificates, error) {
 	c := &cfg.Certificate
 	fromFiles := c.CertFile != "" || c.KeyFile != "" || c.CAFile != ""
 	given := c.Get != nil || c.CABundle != nil
@@ -66,7 +66,7 @@ func newCertificates(cfg *Config, changed func(), log logr.Logger) (certificates
 	if c.Lifetime < 12*c.Overlap {
 		return nil, fmt.Errorf("a Lifetime of %v must be at least twelve times the Overlap of %v", c.Lifetime, c.Overlap)
 	}
-	return newSecretCertificates(cfg, changed, log), nil
+	return newSecretCertificates(cfg, k, log), nil
 }
 
 // givenCertificate is the certificate of functions.

@@ -125,7 +125,7 @@ func New(cfg Config) (*Extension, error) {
 		return nil, err
 	}
 	e.keeper = newKeeper(&e.cfg, e.versions, e.log)
-	if e.cert, err = newCertificates(&e.cfg, e.keeper.wake, e.log); err != nil {
+	if e.cert, err = newCertificates(&e.cfg, e.keeper, e.log); err != nil {
 		return nil, fmt.Errorf("extension: Certificate: %w", err)
 	}
 	e.keeper.bundle = e.cert.bundle

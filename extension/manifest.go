@@ -126,9 +126,9 @@ func (m *manifests) objects() []any {
 		}}))
 	}
 	out = append(out, m.deployment(), m.service(), m.budget())
-	k := &keeper{cfg: m.cfg, bundle: func() []byte { return nil }} // the server writes the bundle
+	k := &keeper{cfg: m.cfg}
 	for i, gv := range m.versions {
-		out = append(out, k.apiService(gv, i))
+		out = append(out, k.apiService(gv, i, nil)) // the server writes the bundle
 	}
 	return out
 }

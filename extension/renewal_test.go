@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -90,6 +93,84 @@ func TestOPS_01_Renewals(t *testing.T) {
 		require.GreaterOrEqual(t, len(seen), renewals)
 		require.LessOrEqual(t, longest, time.Minute)
 	})
+}
+
+// A renewal begins, and the host is not told of the new authority: it cannot be asked, or it takes no
+// APIServices, or somebody puts the old one back. No proxy meets a certificate that it does not trust,
+// however late it hears, and the renewal ends once the host can be told.
+func TestOPS_01_ARenewalWaitsForTheHost(t *testing.T) {
+	const lifetime, trouble, late = 10 * time.Minute, 2 * time.Minute, 20
+	isAPI := func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/apiservices") }
+	for name, lost := range map[string]func(*http.Request) bool{
+		"away":           func(*http.Request) bool { return true },
+		"no APIServices": isAPI,
+		"only reads":     func(r *http.Request) bool { return isAPI(r) && r.Method != http.MethodGet },
+		"put back":       nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				var began, ended atomic.Bool
+				w.fails = func(r *http.Request) bool {
+					if strings.Contains(r.URL.Path, "/secrets/") && r.Method == http.MethodPut {
+						return began.Swap(true) && !ended.Load() && lost != nil && lost(r)
+					}
+					return began.Load() && !ended.Load() && lost != nil && lost(r)
+				}
+				all, stop := w.replicas(2, Config{Certificate: Certificate{Lifetime: lifetime}})
+				defer stop()
+				synctest.Wait()
+				first, err := all[0].get(nil)
+				require.NoError(t, err)
+				key := meta.Key{Name: "v1.fleet.example.com"}
+				var known [][]byte // what the host trusted in the last seconds
+				for second := time.Duration(0); second < lifetime*2/3+2*trouble; second += time.Second {
+					time.Sleep(time.Second)
+					synctest.Wait()
+					a, err := w.apis.Get(t.Context(), key)
+					require.NoError(t, err)
+					known = append(known[max(0, len(known)-late):], a.Spec.CABundle)
+					for _, s := range all {
+						cert, err := s.get(nil)
+						require.NoError(t, err)
+						for _, bundle := range known {
+							require.True(t, trusts(bundle, cert), "after %s", second)
+						}
+					}
+					ended.Store(second > lifetime*2/3+trouble)
+					if lost == nil && began.Load() && !ended.Load() && second%(3*time.Second) == 0 {
+						a.Spec.CABundle = known[0]
+						_, err = w.apis.Update(t.Context(), a)
+						require.NoError(t, err)
+					}
+				}
+				for _, s := range all {
+					cert, err := s.get(nil)
+					require.NoError(t, err)
+					require.NotEqual(t, first.Certificate[0], cert.Certificate[0])
+				}
+				require.Len(t, certificatesOf(known[len(known)-1]), 1)
+			})
+		})
+	}
+}
+
+// Nobody could be told of the next authority until the old certificate had expired. The next one is
+// served then, and not a third.
+func TestAnExpiredCertificateMakesRoomForTheNext(t *testing.T) {
+	r, now := renewal{hosts: []string{"fleet.default.svc"}, lifetime: time.Hour, overlap: time.Minute}, time.Now()
+	data, err := r.begin(nil, certEntry, keyEntry, now)
+	require.NoError(t, err)
+	r.lifetime = 2 * time.Hour
+	data, err = r.stage(data, now)
+	require.NoError(t, err)
+	next, _, err := r.step(data, now.Add(59*time.Minute), seen{})
+	require.NoError(t, err)
+	require.Nil(t, next)
+	next, _, err = r.step(data, now.Add(61*time.Minute), seen{})
+	require.NoError(t, err)
+	require.Equal(t, data[nextCertEntry], next[certEntry])
+	require.Equal(t, data[bundleEntry], next[bundleEntry])
 }
 
 func TestASecretThatIsOfNoUse(t *testing.T) {

@@ -40,48 +40,55 @@ const (
 	nextKeyEntry  = "next.key"
 )
 
-// renewal says how the content of the secret goes on. It is a function of the content and the time
-// alone, so replicas need no leader: each does the next step, and the version of the secret decides
-// whose step counts.
+// renewal says how the content of the secret goes on. It is a function of the content, the time and
+// what this replica has seen, so replicas need no leader: each does the next step, and the version of
+// the secret decides whose step counts.
 type renewal struct {
 	hosts             []string
 	lifetime, overlap time.Duration
 }
 
+// seen is what a replica has seen itself. It counts from then on, so a host that was away delays the
+// next step and does not miss one.
+type seen struct {
+	told   time.Time // since when the APIServices have the bundle of the secret; zero if they do not
+	served time.Time // since when the replica serves the pair of the secret
+}
+
 // step returns the content after the next step, or nil if there is nothing to do before a later time.
-func (r renewal) step(data map[string][]byte, now time.Time) (next map[string][]byte, later time.Time, err error) {
+func (r renewal) step(data map[string][]byte, now time.Time, by seen) (next map[string][]byte, later time.Time, err error) {
 	serves, err := r.read(data[certEntry], data[keyEntry], now)
-	if err != nil { // none, or one that is of no use: there is no time for an overlap
-		next, err := r.begin(data, certEntry, keyEntry, now)
-		return next, time.Time{}, err
-	}
+	isOfUse := err == nil
 	bundle := certificatesOf(data[bundleEntry])
-	since := serves.NotBefore.Add(selfsigned.Backdate)
 	if len(data[nextCertEntry]) > 0 {
-		coming, err := r.read(data[nextCertEntry], data[nextKeyEntry], now)
-		if err != nil || !signed(bundle, coming) {
-			return r.stage(data, now)
-		}
-		if at := coming.NotBefore.Add(selfsigned.Backdate + r.overlap); now.Before(at) {
+		coming, wrong := r.read(data[nextCertEntry], data[nextKeyEntry], now)
+		switch at := by.told.Add(r.overlap); {
+		case wrong != nil || !signed(bundle, coming):
+			next, err = r.stage(data, now)
+			return next, time.Time{}, err
+		case !isOfUse: // the host may know the next authority already
+			return promoted(data), time.Time{}, nil
+		case by.told.IsZero():
+			return nil, now.Add(renewRetry), nil
+		case now.Before(at):
 			return nil, at, nil
 		}
-		next = maps.Clone(data)
-		next[certEntry], next[keyEntry] = data[nextCertEntry], data[nextKeyEntry]
-		delete(next, nextCertEntry)
-		delete(next, nextKeyEntry)
-		return next, time.Time{}, nil
+		return promoted(data), time.Time{}, nil
 	}
-	if !signed(bundle, serves) {
-		next, err := r.begin(data, certEntry, keyEntry, now)
+	if !isOfUse || !signed(bundle, serves) { // there is no time for an overlap
+		next, err = r.begin(data, certEntry, keyEntry, now)
 		return next, time.Time{}, err
 	}
-	if at := since.Add(r.lifetime * 2 / 3); !now.Before(at) {
-		return r.stage(data, now)
-	} else if len(bundle) == 1 {
-		return nil, at, nil
-	}
-	if at := since.Add(2 * r.overlap); now.Before(at) {
-		return nil, at, nil
+	renews := serves.NotBefore.Add(selfsigned.Backdate + r.lifetime*2/3)
+	drops := by.served.Add(r.overlap)
+	switch {
+	case !now.Before(renews):
+		next, err = r.stage(data, now)
+		return next, time.Time{}, err
+	case len(bundle) == 1:
+		return nil, renews, nil
+	case now.Before(drops):
+		return nil, drops, nil
 	}
 	next = maps.Clone(data)
 	for _, ca := range bundle {
@@ -92,10 +99,18 @@ func (r renewal) step(data map[string][]byte, now time.Time) (next map[string][]
 	return next, time.Time{}, nil
 }
 
+// promoted serves the next pair.
+func promoted(data map[string][]byte) map[string][]byte {
+	next := maps.Clone(data)
+	next[certEntry], next[keyEntry] = data[nextCertEntry], data[nextKeyEntry]
+	delete(next, nextCertEntry)
+	delete(next, nextKeyEntry)
+	return next
+}
+
 // stage adds the pair that is served next, and its authority.
-func (r renewal) stage(data map[string][]byte, now time.Time) (map[string][]byte, time.Time, error) {
-	next, err := r.begin(data, nextCertEntry, nextKeyEntry, now)
-	return next, time.Time{}, err
+func (r renewal) stage(data map[string][]byte, now time.Time) (map[string][]byte, error) {
+	return r.begin(data, nextCertEntry, nextKeyEntry, now)
 }
 
 // begin makes a pair by an authority of its own, whose key is forgotten, and adds the authority to those
@@ -165,7 +180,7 @@ func certificatesOf(data []byte) (out []*x509.Certificate) {
 type secretCertificates struct {
 	key      meta.Key
 	renewal  renewal
-	changed  func()
+	keeper   *keeper
 	log      logr.Logger
 	secrets  *client.Client[secret]
 	known    *mirror.Mirror[secret, *secret]
@@ -175,6 +190,7 @@ type secretCertificates struct {
 
 	mu      sync.RWMutex
 	pair    *tls.Certificate // guarded by mu, as are the others
+	served  time.Time        // since when there is this pair
 	trusted []byte
 	wrong   error
 }
@@ -185,14 +201,14 @@ const renewTimeout = 10 * time.Second
 // renewRetry is how long a step that has failed waits.
 const renewRetry = 5 * time.Second
 
-func newSecretCertificates(cfg *Config, changed func(), log logr.Logger) *secretCertificates {
+func newSecretCertificates(cfg *Config, k *keeper, log logr.Logger) *secretCertificates {
 	service := cfg.Name + "." + cfg.Namespace + ".svc"
 	hosts := []string{service, service + ".cluster.local"}
 	if host, _, err := cfg.advertised(); err == nil {
 		hosts = append(hosts, host)
 	}
 	s := &secretCertificates{
-		key: meta.Key{Namespace: cfg.Namespace, Name: cfg.Name + "-serving"}, changed: changed, log: log,
+		key: meta.Key{Namespace: cfg.Namespace, Name: cfg.Name + "-serving"}, keeper: k, log: log,
 		renewal: renewal{hosts: hosts, lifetime: cfg.Certificate.Lifetime, overlap: cfg.Certificate.Overlap},
 		wake:    make(chan struct{}, 1), ready: make(chan struct{}), wrong: errors.New("it has not been read yet"),
 	}
@@ -248,13 +264,15 @@ func (s *secretCertificates) run(ctx context.Context) {
 
 // renew takes over what the secret holds, does the next step, and returns when to look again.
 func (s *secretCertificates) renew(ctx context.Context) (again time.Time, err error) {
-	now := time.Now()
 	have, exists := s.known.Get(s.key)
 	if !exists {
 		have = &secret{ObjectMeta: meta.Named(s.key.Namespace, s.key.Name), Type: "kubernetes.io/tls"}
 	}
-	s.take(have.Data)
-	next, later, err := s.renewal.step(have.Data, now)
+	by := seen{served: s.take(have.Data)}
+	if len(have.Data[nextCertEntry]) > 0 {
+		by.told = s.keeper.told(ctx, have.Data[bundleEntry])
+	}
+	next, later, err := s.renewal.step(have.Data, time.Now(), by)
 	if err != nil || next == nil {
 		return later, err
 	}
@@ -270,27 +288,32 @@ func (s *secretCertificates) renew(ctx context.Context) (again time.Time, err er
 	if status.IsConflict(err) || status.IsAlreadyExists(err) {
 		err = nil // another replica has done it, and the watch brings its step
 	}
-	return now.Add(renewRetry), err // or earlier, when the watch brings the step
+	return time.Now().Add(renewRetry), err // or earlier, when the watch brings the step
 }
 
-// take serves the pair of the secret from now on, if it can be served.
-func (s *secretCertificates) take(data map[string][]byte) {
-	if _, err := s.renewal.read(data[certEntry], data[keyEntry], time.Now()); err != nil {
-		return
+// take serves the pair of the secret from now on, if it can be served, and returns since when it does.
+func (s *secretCertificates) take(data map[string][]byte) (served time.Time) {
+	now := time.Now()
+	if _, err := s.renewal.read(data[certEntry], data[keyEntry], now); err != nil {
+		return now
 	}
 	pair, err := tls.X509KeyPair(data[certEntry], data[keyEntry])
 	if err != nil {
-		return
+		return now
 	}
 	s.mu.Lock()
-	s.pair = &pair
-	told := !bytes.Equal(s.trusted, data[bundleEntry])
+	if s.pair == nil || !bytes.Equal(s.pair.Certificate[0], pair.Certificate[0]) {
+		s.served = now
+	}
+	s.pair, served = &pair, s.served
+	changed := !bytes.Equal(s.trusted, data[bundleEntry])
 	s.trusted = data[bundleEntry]
 	s.mu.Unlock()
 	s.isClosed.Do(func() { close(s.ready) })
-	if told {
-		s.changed()
+	if changed {
+		s.keeper.wake()
 	}
+	return served
 }
 
 func (s *secretCertificates) await(ctx context.Context) error {

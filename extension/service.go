@@ -76,6 +76,16 @@ type keeper struct {
 
 	mu    sync.Mutex
 	wrong error // guarded by mu
+
+	work sync.Mutex // held while the objects are looked at; guards has
+	has  sighting
+}
+
+// sighting is since when the APIServices have a bundle, as far as this replica has seen.
+type sighting struct {
+	bundle   []byte
+	versions string    // of the objects: between two looks the bundle may have been another
+	since    time.Time // zero if they do not have it
 }
 
 // keepEvery is how soon a change that somebody else has made is put right.
@@ -136,53 +146,94 @@ func (k *keeper) run(ctx context.Context) {
 }
 
 func (k *keeper) keep(ctx context.Context) error {
+	_, err := k.look(ctx)
+	return err
+}
+
+// look puts the objects right. It returns which bundle the APIServices have, as far as the host said
+// so now. One that belongs to another server does not count.
+func (k *keeper) look(ctx context.Context) (sighting, error) {
+	k.work.Lock()
+	defer k.work.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*keepEvery)
 	defer cancel()
-	problems := []error{k.keepService(ctx)}
+	problems, bundle := []error{k.keepService(ctx)}, k.bundle()
+	right, known, versions := true, true, ""
 	for i, gv := range k.versions {
-		problems = append(problems, k.keepAPI(ctx, k.apiService(gv, i)))
+		version, err := k.keepAPI(ctx, k.apiService(gv, i, bundle))
+		_, foreign := errors.AsType[*foreignError](err)
+		right, known = right && (version != "" || err != nil), known && (err == nil || foreign)
+		versions += version + ","
+		problems = append(problems, err)
 	}
-	return errors.Join(problems...)
+	err := errors.Join(problems...)
+	switch {
+	case !right: // what was written counts once it has been read
+		k.has = sighting{}
+		k.wake()
+		return sighting{}, err
+	case !known:
+		return sighting{}, err
+	case k.has.versions != versions || !bytes.Equal(k.has.bundle, bundle):
+		k.has = sighting{bundle, versions, time.Now()}
+	}
+	return k.has, err
+}
+
+// told looks at the APIServices and returns since when they have a bundle. The time is zero if they do
+// not have it, or if the host does not say.
+func (k *keeper) told(ctx context.Context, bundle []byte) time.Time {
+	for range 2 { // to write it, and to read it
+		if has, _ := k.look(ctx); !has.since.IsZero() && bytes.Equal(has.bundle, bundle) {
+			return has.since
+		}
+	}
+	return time.Time{}
 }
 
 // apiService is the APIService of a version.
-func (k *keeper) apiService(gv meta.GroupVersion, i int) *apiService {
+func (k *keeper) apiService(gv meta.GroupVersion, i int, bundle []byte) *apiService {
 	port := k.cfg.port()
 	return &apiService{
 		TypeMeta:   meta.TypeMeta{APIVersion: "apiregistration.k8s.io/v1", Kind: "APIService"},
 		ObjectMeta: meta.ObjectMeta{Name: gv.Version + "." + gv.Group},
 		Spec: apiServiceSpec{
 			Service: &serviceReference{Namespace: k.cfg.Namespace, Name: k.cfg.Name, Port: &port},
-			Group:   gv.Group, Version: gv.Version, CABundle: k.bundle(),
+			Group:   gv.Group, Version: gv.Version, CABundle: bundle,
 			GroupPriorityMinimum: k.cfg.GroupPriority, VersionPriority: max(1, k.cfg.VersionPriority-int32(i)), //nolint:gosec // there are few versions
 		},
 	}
 }
 
-// keepAPI creates an APIService, or puts it right. It leaves one alone that is not the server's.
-func (k *keeper) keepAPI(ctx context.Context, want *apiService) error {
+// keepAPI creates an APIService, or puts it right. It leaves one alone that is not the server's. It
+// returns the version of an object that was right, and "" of one that was not.
+func (k *keeper) keepAPI(ctx context.Context, want *apiService) (version string, err error) {
 	have, err := k.apis.Get(ctx, want.Key())
 	if status.IsNotFound(err) {
 		_, err = k.apis.Create(ctx, want)
-		return err
+		return "", err
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
 	if why := foreign(have, want); why != "" {
-		return fmt.Errorf("APIService %s: %s", want.Name, why)
+		return "", &foreignError{fmt.Sprintf("APIService %s: %s", want.Name, why)}
 	}
 	if equal(have.Spec, want.Spec) {
-		return nil
+		return have.ResourceVersion, nil
 	}
 	have.Spec = want.Spec
 	_, err = k.apis.Update(ctx, have)
 	if status.IsConflict(err) {
-		k.wake()
-		return nil // another replica, or somebody else: look again
+		return "", nil // another replica, or somebody else: look again
 	}
-	return err
+	return "", err
 }
+
+// foreignError says that an APIService belongs to another server.
+type foreignError struct{ message string }
+
+func (e *foreignError) Error() string { return e.message }
 
 // foreign says why an APIService is not one of the server, "" if it is.
 func foreign(have, want *apiService) string {
@@ -243,7 +294,7 @@ const externalName = "ExternalName"
 func (k *keeper) remove(ctx context.Context) error {
 	var problems []error
 	for i, gv := range k.versions {
-		want := k.apiService(gv, i)
+		want := k.apiService(gv, i, nil)
 		have, err := k.apis.Get(ctx, want.Key())
 		switch {
 		case status.IsNotFound(err):

@@ -49,6 +49,7 @@ type world struct {
 	host    *apitest.Server
 	proxies *selfsigned.Authority
 	away    atomic.Bool
+	fails   func(*http.Request) bool // which requests of servers are lost; may be nil
 	apis    *client.Client[apiService]
 	maps    *client.Client[kinds.ConfigMap]
 	secrets *client.Client[secret]
@@ -125,7 +126,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func (w *world) as(user string, groups ...string) authn.Connection {
 	by := w.host.As(user, groups...).Transport
 	return authn.Connection{URL: w.host.URL, Client: &http.Client{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		if w.away.Load() {
+		if w.away.Load() || w.fails != nil && w.fails(r) {
 			return nil, &net.OpError{Op: "dial", Err: io.ErrUnexpectedEOF}
 		}
 		return by.RoundTrip(r)

@@ -88,6 +88,9 @@ func (w write) request(u authn.User) *admission.Request {
 			"nodes /n1":                     `{"metadata":{"uid":"u1"}}`,
 			"pods a/mine":                   `{"metadata":{"name":"mine","uid":"p1"},"spec":{"nodeName":"n1","volumes":[{"name":"t","projected":{"sources":[{"serviceAccountToken":{"audience":"bank"}}]}},{"name":"c","csi":{"driver":"d"}},{"name":"v","persistentVolumeClaim":{"claimName":"data"}},{"name":"e","ephemeral":{"volumeClaimTemplate":{}}}]}}`,
 			"pods a/theirs":                 `{"metadata":{"name":"theirs","uid":"p2"},"spec":{"nodeName":"n2"}}`,
+			"pods a/image":                  `{"metadata":{"uid":"p5","annotations":{"kubernetes.io/config.mirror":""}},"spec":{"nodeName":"n1","serviceAccountName":"acc"}}`,
+			"pods a/certain":                `{"metadata":{"uid":"p6"},"spec":{"nodeName":"n1","serviceAccountName":"acc"}}`,
+			"serviceaccounts a/acc":         `{"metadata":{"uid":"a1"}}`,
 			"csidrivers /d":                 `{"spec":{"tokenRequests":[{"audience":"vault"}]}}`,
 			"csidrivers /e":                 `{"spec":{"tokenRequests":[{"audience":"disk"}]}}`,
 			"persistentvolumeclaims a/data": `{"spec":{"volumeName":"pv"}}`,
@@ -114,6 +117,9 @@ func (w write) request(u authn.User) *admission.Request {
 	return r
 }
 
+// otherUID is told as a failure, not as a refusal: the node may ask again.
+const otherUID = "with the uid"
+
 func run(t *testing.T, all []write, options ...noderestriction.Option) {
 	t.Helper()
 	chain, err := admission.NewChain(noderestriction.Plugin("", options...))
@@ -127,7 +133,7 @@ func run(t *testing.T, all []write, options ...noderestriction.Option) {
 			require.Equal(t, r.Object, out)
 		} else {
 			require.ErrorContains(t, err, w.why, "%+v", w)
-			if w.why != "not found" {
+			if w.why != "not found" && w.why != otherUID {
 				require.Equal(t, meta.ReasonForbidden, status.ReasonOf(err), "%+v: %v", w, err)
 			}
 		}
@@ -328,5 +334,28 @@ func TestNODEAZ_01_ANodeWritesOtherObjectsOfItsOwn(t *testing.T) {
 		{"CREATE", csr, "", "", request(t, "example.com/other", "system:node:n2"), ""},
 		{"CREATE", csr, "", "", `{"spec":{"signerName":"kubernetes.io/kubelet-serving","request":"bm8="}}`, "unable to parse csr"},
 		{"UPDATE", csr, "c", "{}", "{}", ""},
+	})
+}
+
+// What Kubernetes tests in test/integration/podcertificaterequests.
+func TestNODEAZ_01_ANodeAsksForCertificatesOfItsPods(t *testing.T) {
+	ask := func(node, nodeUID, pod, podUID, account, accountUID string) string {
+		return fmt.Sprintf(`{"spec":{"nodeName":%q,"nodeUID":%q,"podName":%q,"podUID":%q,"serviceAccountName":%q,"serviceAccountUID":%q}}`,
+			node, nodeUID, pod, podUID, account, accountUID)
+	}
+	const of = "certificates.k8s.io/podcertificaterequests"
+	run(t, []write{
+		{"CREATE", of, "", "", ask("n1", "u1", "certain", "p6", "acc", "a1"), ""},
+		{"CREATE", of, "", "", ask("n2", "u1", "certain", "p6", "acc", "a1"), `which is not the requesting node "n1"`},
+		{"CREATE", of, "", "", ask("n1", "u2", "certain", "p6", "acc", "a1"), otherUID},
+		{"CREATE", of, "", "", ask("n1", "u1", "none", "p6", "acc", "a1"), "not found"},
+		{"CREATE", of, "", "", ask("n1", "u1", "certain", "p7", "acc", "a1"), otherUID},
+		{"CREATE", of, "", "", ask("n1", "u1", "theirs", "p2", "", "a1"), `pod "a/theirs" is not running on node "n1"`},
+		{"CREATE", of, "", "", ask("n1", "u1", "image", "p5", "acc", "a1"), "is a mirror pod"},
+		{"CREATE", of, "", "", ask("n1", "u1", "certain", "p6", "other", "a1"), "that differs from running pod"},
+		{"CREATE", of, "", "", ask("n1", "u1", "certain", "p6", "acc", "a2"), otherUID},
+		{"UPDATE", of, "r", "", ask("n1", "u1", "certain", "p6", "acc", "a1"), "may only create"},
+		{"UPDATE", of + "/status", "r", "", ask("n1", "u1", "certain", "p6", "acc", "a1"), "may only create"},
+		{"DELETE", of, "r", ask("n1", "u1", "certain", "p6", "acc", "a1"), "", "may only create"},
 	})
 }

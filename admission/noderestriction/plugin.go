@@ -27,6 +27,7 @@ func Plugin(domain string, options ...Option) admission.Plugin {
 		{Resource: "pods"}: checkPod, {Resource: "nodes"}: checkNode, {Resource: "persistentvolumeclaims"}: checkClaim,
 		{Resource: "serviceaccounts"}: checkToken, in("coordination", "leases"): checkLease, in("storage", "csinodes"): checkCSINode,
 		in("resource", "resourceslices"): checkSlice, in("certificates", "certificatesigningrequests"): checkSigning,
+		in("certificates", "podcertificaterequests"): checkPodCertificate,
 	}}
 	for _, o := range options {
 		o(&c)
@@ -128,6 +129,49 @@ func checkCSINode(_ context.Context, q asked) error {
 		return q.forbid("can only access CSINode with the same name as the requesting node")
 	}
 	return nil
+}
+
+// checkPodCertificate lets a node ask for certificates of the pods that run on it. What may be a matter of
+// time, as the uid of a pod that was made again, is no refusal: the node asks again.
+func checkPodCertificate(ctx context.Context, q asked) error {
+	if q.Operation != admission.Create || q.Subresource != "" {
+		return q.forbid("nodes may only create PodCertificateRequests")
+	}
+	spec := tree.Map(q.Object, "spec")
+	if on := tree.Text(spec, "nodeName"); on != q.node {
+		return q.forbid("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", on, q.node)
+	}
+	if _, err := q.same(ctx, "nodes", "", q.node, tree.Text(spec, "nodeUID")); err != nil {
+		return err
+	}
+	name, account := tree.Text(spec, "podName"), tree.Text(spec, "serviceAccountName")
+	pod, err := q.same(ctx, "pods", q.Namespace, name, tree.Text(spec, "podUID"))
+	if err != nil {
+		return err
+	}
+	switch {
+	case nodeOf(pod) != q.node:
+		return q.forbid("pod %q is not running on node %q named in the PodCertificateRequest", q.Namespace+"/"+name, q.node)
+	case tree.At(pod, "metadata", "annotations", mirror) != nil:
+		return q.forbid("pod %q is a mirror pod", q.Namespace+"/"+name)
+	case tree.Text(pod, "spec", "serviceAccountName") != account:
+		return q.forbid("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod", q.Namespace+"/"+name, account)
+	}
+	_, err = q.same(ctx, "serviceaccounts", q.Namespace, account, tree.Text(spec, "serviceAccountUID"))
+	return err
+}
+
+// same returns an object if it has a uid.
+func (q asked) same(ctx context.Context, of, namespace, name, uid string) (map[string]any, error) {
+	object, err := q.get(ctx, core(of), namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if is := tree.Text(object, "metadata", "uid"); is != uid {
+		why := fmt.Errorf("the request names %s %q with the uid %q, and there is one with the uid %q", of, name, uid, is)
+		return nil, status.Internal(why).WithMessage(why.Error())
+	}
+	return object, nil
 }
 
 // checkSlice checks what the authorizer cannot: the object of a creation, what an update makes of one,

@@ -24,12 +24,35 @@ type Graph interface {
 
 // Authorizer is the authorizer of a server. It is a description until the server binds it, and
 // allows nothing before.
-type Authorizer struct{ domain string }
+type Authorizer struct {
+	domain string
+	extras extras
+}
 
 // New returns an authorizer for kindwright.Authorize. The domain is that of groups such as
 // storage.k8s.io; "" means [DefaultGroupDomain].
-func New(domain string) *Authorizer {
-	return &Authorizer{cmp.Or(domain, DefaultGroupDomain)}
+func New(domain string, options ...Option) *Authorizer {
+	return &Authorizer{cmp.Or(domain, DefaultGroupDomain), chosen(options)}
+}
+
+// An Option gives nodes a right that they do not have by default.
+type Option func(*extras)
+
+// extras are the rights of features that kube-apiserver has off by default.
+type extras struct{ trustBundles, podCertificates bool }
+
+// TrustBundles lets nodes read ClusterTrustBundles.
+func TrustBundles() Option { return func(e *extras) { e.trustBundles = true } }
+
+// PodCertificates lets nodes ask for certificates of their pods. The plugin NodeRestriction checks
+// that the pods are theirs.
+func PodCertificates() Option { return func(e *extras) { e.podCertificates = true } }
+
+func chosen(options []Option) (e extras) {
+	for _, o := range options {
+		o(&e)
+	}
+	return e
 }
 
 // Name returns "node".
@@ -48,12 +71,12 @@ func (z *Authorizer) Bind(b watch.Binding) (authz.Authorizer, error) {
 			return nil, err
 		}
 	}
-	return With(x, z.domain), nil
+	return newKubelets(x, z.domain, z.extras), nil
 }
 
-// With returns an authorizer that asks a graph. The domain is as for [New].
-func With(g Graph, domain string) authz.Authorizer {
-	return newKubelets(g, cmp.Or(domain, DefaultGroupDomain))
+// With returns an authorizer that asks a graph. The domain and the options are as for [New].
+func With(g Graph, domain string, options ...Option) authz.Authorizer {
+	return newKubelets(g, cmp.Or(domain, DefaultGroupDomain), chosen(options))
 }
 
 // Rules says that the rules of a node cannot be listed: they depend on its pods. Other users have

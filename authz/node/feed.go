@@ -47,7 +47,7 @@ var _ watch.Observer = (*feed)(nil)
 type kinds struct {
 	pods, secrets, configMaps, claims, volumes, accounts meta.GroupResource
 
-	attachments, deviceClaims, deviceSlices meta.GroupResource
+	attachments, deviceClaims, deviceSlices, podCertificates meta.GroupResource
 }
 
 func kindsOf(domain string) kinds {
@@ -58,6 +58,8 @@ func kindsOf(domain string) kinds {
 		attachments:  meta.GroupResource{Group: "storage." + domain, Resource: "volumeattachments"},
 		deviceClaims: meta.GroupResource{Group: "resource." + domain, Resource: "resourceclaims"},
 		deviceSlices: meta.GroupResource{Group: "resource." + domain, Resource: "resourceslices"},
+
+		podCertificates: meta.GroupResource{Group: "certificates." + domain, Resource: "podcertificaterequests"},
 	}
 }
 
@@ -68,10 +70,11 @@ type reader func(k kinds, at ref, object []byte) (holder, volume, bool)
 func (x *Index) reads() map[meta.GroupResource]reader {
 	return map[meta.GroupResource]reader{
 		x.kinds.pods: readPod, x.kinds.volumes: readVolume, x.kinds.attachments: readNamed, x.kinds.deviceSlices: readNamed,
+		x.kinds.podCertificates: readNamed,
 	}
 }
 
-// readNamed reads an attachment or a slice, which names its node.
+// readNamed reads an attachment, a slice or a request for a certificate, which names its node.
 func readNamed(_ kinds, at ref, object []byte) (holder, volume, bool) {
 	var body struct {
 		Spec struct {

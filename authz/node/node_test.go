@@ -201,6 +201,28 @@ func serve(t *testing.T, b storage.Backend, of ...registry.Definition) func(user
 	}
 }
 
+// What the features ClusterTrustBundle and PodCertificateRequest of Kubernetes give nodes.
+func TestNODEAZ_01_ANodeAsksForCertificatesOfItsPods(t *testing.T) {
+	x := node.NewIndex("")
+	x.Put(meta.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, "a", "mine", []byte(`{"spec":{"nodeName":"n1"}}`))
+	x.Put(meta.GroupResource{Group: "certificates.k8s.io", Resource: "podcertificaterequests"}, "a", "theirs", []byte(`{"spec":{"nodeName":"n2"}}`))
+	with, without := node.With(x, "", node.PodCertificates(), node.TrustBundles()), node.With(x, "")
+	const requests, bundles = "certificates.k8s.io/podcertificaterequests", "certificates.k8s.io/clustertrustbundles"
+	for text, want := range map[string]bool{
+		"create " + requests + " a/": true, "get " + requests + " a/mine": true, "get " + requests + " a/theirs": false,
+		"list " + requests + " / n1": true, "watch " + requests + " / n1": true, "list " + requests + " / n2": false, "list " + requests + " a/": false,
+		"update " + requests + " a/mine": false, "delete " + requests + " a/mine": false, "get " + requests + "/status a/mine": false,
+		"get " + bundles + " /b": true, "list " + bundles + " /": true, "watch " + bundles + " /": true, "create " + bundles + " /": false,
+	} {
+		d, _, err := with.Authorize(t.Context(), question(t, nodeUser("n1"), text))
+		require.NoError(t, err)
+		require.Equal(t, want, d == authz.Allow, text)
+		d, _, err = without.Authorize(t.Context(), question(t, nodeUser("n1"), text))
+		require.NoError(t, err)
+		require.Equal(t, authz.NoOpinion, d, text)
+	}
+}
+
 func TestNODEAZ_01_ARightBeginsAndEndsWithTheWriteOfThePod(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) storage.Backend{
 		"memory": func(*testing.T) storage.Backend { return memory.New() },

@@ -50,14 +50,14 @@ func (z *kubelets) Authorize(_ context.Context, a authz.Attributes) (authz.Decis
 	return authz.Allow, "", nil
 }
 
-// newKubelets has the rules of kube-apiserver 1.36 with its default features.
-func newKubelets(g Graph, domain string) *kubelets {
+// newKubelets has the rules of kube-apiserver 1.36 with its default features, and some more.
+func newKubelets(g Graph, domain string, more extras) *kubelets {
 	core := func(resource string) meta.GroupResource { return meta.GroupResource{Resource: resource} }
 	in := func(group, resource string) meta.GroupResource {
 		return meta.GroupResource{Group: group + "." + domain, Resource: resource}
 	}
 	read := []string{"get", "list", "watch"}
-	return &kubelets{g, map[meta.GroupResource]rule{
+	rules := map[meta.GroupResource]rule{
 		core("secrets"):                                  readRelated,
 		core("configmaps"):                               readRelated,
 		core("persistentvolumeclaims"):                   claim,
@@ -80,7 +80,14 @@ func newKubelets(g Graph, domain string) *kubelets {
 		in("authorization", "subjectaccessreviews"):      always("create"),
 		in("authorization", "localsubjectaccessreviews"): always("create"),
 		in("certificates", "certificatesigningrequests"): always("create", "get", "list", "watch"),
-	}}
+	}
+	if more.trustBundles {
+		rules[in("certificates", "clustertrustbundles")] = always(read...)
+	}
+	if more.podCertificates {
+		rules[in("certificates", "podcertificaterequests")] = podCertificate
+	}
+	return &kubelets{g, rules}
 }
 
 // always allows verbs for every object of a kind, but for none of its subresources.
@@ -209,6 +216,25 @@ func deviceSlice(q asked) (bool, string) {
 		return false, "can only list/watch/deletecollection resourceslices with nodeName field selector"
 	}
 	return false, "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, delete, deletecollection"
+}
+
+// podCertificate allows to ask for certificates of pods, and to read what became of it.
+func podCertificate(q asked) (bool, string) {
+	if q.Subresource != "" {
+		return false, "nodes may not access the status subresource of PodCertificateRequests"
+	}
+	switch q.Verb {
+	case "create":
+		return true, "" // NodeRestriction sees the pod that it is for
+	case "get":
+		return related(q)
+	case "list", "watch":
+		if q.selectsOwn() {
+			return true, ""
+		}
+		return false, "can only list/watch podcertificaterequests with nodeName field selector"
+	}
+	return false, fmt.Sprintf("nodes may not %s podcertificaterequests", q.Verb)
 }
 
 // ofOwn reports whether a verb is one of those for single objects, and allowed: the object has the

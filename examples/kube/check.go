@@ -7,9 +7,11 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -210,4 +212,16 @@ func percentage(at status.Field, text string) (n int, ok bool) {
 // isZero reports whether a quantity is zero.
 func isZero(v *intstr.IntOrString) bool {
 	return v != nil && (v.Type == intstr.Int && v.IntVal == 0 || v.Type == intstr.String && strings.TrimLeft(v.StrVal, "0") == "%")
+}
+
+// checkConditions reports what is wrong with conditions of the common form.
+func checkConditions(f *status.Fields, all []metav1.Condition, path ...string) {
+	addErrors(f, metavalidation.ValidateConditions(all, field.NewPath(path[0], path[1:]...)))
+}
+
+// addErrors adds what a function of Kubernetes' libraries has found.
+func addErrors(f *status.Fields, all field.ErrorList) {
+	for _, e := range all {
+		f.Add(status.FieldError{Type: meta.CauseType(e.Type), Field: e.Field, Value: e.BadValue, Detail: e.Detail})
+	}
 }

@@ -89,6 +89,9 @@ func (r *podRules) checkRunning(k *corev1.Container, at status.Field) {
 	if l := k.Lifecycle; l != nil {
 		r.checkLifecycle(l.PostStart, at.Child("lifecycle").Child("postStart"))
 		r.checkLifecycle(l.PreStop, at.Child("lifecycle").Child("preStop"))
+		if l.StopSignal != nil {
+			r.checkStopSignal(*l.StopSignal, at.Child("lifecycle").Child("stopSignal"))
+		}
 	}
 	checkProbe(k.LivenessProbe, at.Child("livenessProbe"))
 	checkProbe(k.ReadinessProbe, at.Child("readinessProbe"))
@@ -204,6 +207,32 @@ func checkProbe(p *corev1.Probe, at status.Field) {
 	if g := p.TerminationGracePeriodSeconds; g != nil && *g <= 0 {
 		at.Child("terminationGracePeriodSeconds").Invalid(*g, "must be greater than 0")
 	}
+}
+
+// checkStopSignal checks the signal that ends a container: one that the system of the pod has.
+func (r *podRules) checkStopSignal(s corev1.Signal, at status.Field) {
+	switch os := r.spec.OS; {
+	case os == nil:
+		at.Forbidden("may not be set for containers with empty `spec.os.name`")
+	case os.Name == corev1.Windows:
+		oneOf(at, s, corev1.SIGKILL, corev1.SIGTERM)
+	case os.Name == corev1.Linux:
+		oneOf(at, s, linuxSignals()...)
+	}
+}
+
+// linuxSignals are those of Linux, with the real-time signals counted from both ends.
+func linuxSignals() (out []corev1.Signal) {
+	for name := range strings.FieldsSeq(`ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT STOP SYS TERM
+		TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ RTMIN RTMAX`) {
+		out = append(out, corev1.Signal("SIG"+name))
+	}
+	for i := 1; i <= 15; i++ {
+		if out = append(out, corev1.Signal(fmt.Sprintf("SIGRTMIN+%d", i))); i < 15 {
+			out = append(out, corev1.Signal(fmt.Sprintf("SIGRTMAX-%d", i)))
+		}
+	}
+	return out
 }
 
 // checkLifecycle checks what a container does when it starts or stops.

@@ -294,7 +294,7 @@ func countIndexes(text string, completions int32) (count int32, ok bool) {
 	return count, true
 }
 
-func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
+func (c *cluster) checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
 	spec := f.At("spec")
 	kept := func(name string, now, before any) {
 		same(spec.Child(name), equality.Semantic.DeepEqual(now, before), now)
@@ -305,7 +305,7 @@ func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
 	kept("backoffLimitPerIndex", j.Spec.BackoffLimitPerIndex, old.Spec.BackoffLimitPerIndex)
 	kept("managedBy", j.Spec.ManagedBy, old.Spec.ManagedBy)
 	kept("successPolicy", j.Spec.SuccessPolicy, old.Spec.SuccessPolicy)
-	checkJobTemplateUpdate(j, old, spec)
+	c.checkJobTemplateUpdate(j, old, spec)
 	switch n := j.Spec.Completions; {
 	case !isIndexed(&j.Spec):
 		kept("completions", n, old.Spec.Completions)
@@ -316,17 +316,38 @@ func checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {
 }
 
 // checkJobTemplateUpdate reports changes of the pods of a job. While a job is suspended and has no pods, where they may run
-// and what they request may change.
-func checkJobTemplateUpdate(j, old *batchv1.Job, spec status.Field) {
+// and what they request may change. Without the features for that only the former may, and only before the first start.
+func (c *cluster) checkJobTemplateUpdate(j, old *batchv1.Job, spec status.Field) {
 	suspended := old.Spec.Suspend != nil && *old.Spec.Suspend
 	stopped := slices.ContainsFunc(old.Status.Conditions, func(c batchv1.JobCondition) bool {
 		return c.Type == batchv1.JobSuspended && c.Status == corev1.ConditionTrue
 	})
+	idle := suspended && old.Status.Active == 0 && (old.Status.StartTime == nil || stopped)
+	places := idle
+	if c.off(gateSuspendedPlaces) {
+		places = suspended && old.Status.StartTime == nil
+	}
 	now, before := &j.Spec.Template, old.Spec.Template.DeepCopy()
-	if !suspended || old.Status.Active > 0 || old.Status.StartTime != nil && !stopped {
+	if places {
+		takePlaces(now, before)
+	}
+	if !idle || c.off(gateSuspendedResources) {
 		same(spec.Child("template"), equality.Semantic.DeepEqual(now, before), now)
 		return
 	}
+	s := &before.Spec
+	for _, lists := range [][2][]corev1.Container{{now.Spec.Containers, s.Containers}, {now.Spec.InitContainers, s.InitContainers}} {
+		for i := range lists[1] {
+			if len(lists[0]) == len(lists[1]) && lists[0][i].Name == lists[1][i].Name {
+				lists[1][i].Resources = lists[0][i].Resources
+			}
+		}
+	}
+	same(spec.Child("template.spec"), equality.Semantic.DeepEqual(&now.Spec, s), now.Spec)
+}
+
+// takePlaces gives a template what another one says about where its pods may run.
+func takePlaces(now, before *corev1.PodTemplateSpec) {
 	before.Labels, before.Annotations = now.Labels, now.Annotations
 	s := &before.Spec
 	s.NodeSelector, s.Tolerations, s.SchedulingGates = now.Spec.NodeSelector, now.Spec.Tolerations, now.Spec.SchedulingGates
@@ -339,14 +360,6 @@ func checkJobTemplateUpdate(j, old *batchv1.Job, spec status.Field) {
 			s.Affinity = nil
 		}
 	}
-	for _, lists := range [][2][]corev1.Container{{now.Spec.Containers, s.Containers}, {now.Spec.InitContainers, s.InitContainers}} {
-		for i := range lists[1] {
-			if len(lists[0]) == len(lists[1]) && lists[0][i].Name == lists[1][i].Name {
-				lists[1][i].Resources = lists[0][i].Resources
-			}
-		}
-	}
-	same(spec.Child("template.spec"), equality.Semantic.DeepEqual(&now.Spec, s), now.Spec)
 }
 
 func (c *cluster) checkCronJob(j *batchv1.CronJob, f *status.Fields) {

@@ -47,12 +47,8 @@ func (w withForms[T, B1, B2]) Define(env registry.Env) (registry.Bundle, error) 
 }
 
 func deviceForm[B, T any](k kind[T], version string, deprecated *registry.Deprecation) registry.Kind[B] {
-	selectable := map[string]func(*B) string{}
-	for _, field := range k.fields {
-		selectable[field] = nil
-	}
 	return registry.Kind[B]{
-		Selectable: selectable,
+		Selectable: selectableOf[B](k.fields),
 		Group:      k.Group, Version: version, Plural: k.Plural, Names: k.Names, Scope: k.Scope, Table: k.Table,
 		Status: registry.Status{Metadata: takenWithStatus(k.statusKeeps)}, Serving: registry.Serving{Optional: true, Deprecated: deprecated},
 	}

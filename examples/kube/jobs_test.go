@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,4 +74,67 @@ func TestUPDATE_FieldsOfFeaturesThatAreOff(t *testing.T) {
 	require.Nil(t, signal(s.must(t, 201, "POST", pods, `{"metadata":{"name":"after"},`+spec)))
 	kept := s.must(t, 200, "PATCH", pods+"/before", `{"metadata":{"labels":{"a":"b"}}}`, "Content-Type", "application/merge-patch+json")
 	require.Equal(t, "SIGUSR1", signal(kept), "nothing is lost when a feature is switched off")
+}
+
+// Without the features what a suspended job requests stays, and where its pods run from its first start on.
+func TestUPDATE_SuspendedJobsWithoutTheFeatures(t *testing.T) {
+	const path = "/apis/batch/v1/namespaces/default/jobs"
+	job := func(name string) string {
+		return `{"metadata":{"name":"` + name + `"},"spec":{"suspend":true,"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"x"}]}}}}`
+	}
+	const resources = `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"x","resources":{"requests":{"cpu":"1"}}}]}}}}`
+	const place = `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`
+	const stopped = `{"status":{"startTime":"2026-01-01T00:00:00Z","conditions":[{"type":"Suspended","status":"True"}]}}`
+	const immutable = "spec.template FieldValueInvalid"
+	for _, c := range []struct {
+		off                       []string
+		resources, place, stopped string // what is refused
+	}{
+		{nil, "", "", ""},
+		{[]string{gateSuspendedResources}, immutable, "", ""},
+		{[]string{gateSuspendedPlaces}, "", "", "spec.template.spec FieldValueInvalid"},
+		{[]string{gateSuspendedResources, gateSuspendedPlaces}, immutable, "", immutable},
+	} {
+		s := serve(t, Options{FeaturesOff: func(gate string) bool { return slices.Contains(c.off, gate) }})
+		s.must(t, 201, "POST", path, job("new"))
+		patch := func(name, body, want string) {
+			code, got := s.do(t, "PATCH", path+"/"+name, body, "Content-Type", merged)
+			if want == "" {
+				require.Equal(t, 200, code, "%v: %v", c.off, got)
+				return
+			}
+			require.Equal(t, []string{"422 Invalid", want}, refusal(code, got), "%v: %s", c.off, body)
+		}
+		patch("new", resources, c.resources)
+		patch("new", place, c.place)
+		s.must(t, 201, "POST", path, job("old"))
+		s.must(t, 200, "PATCH", path+"/old/status", stopped, "Content-Type", merged)
+		patch("old", place, c.stopped)
+	}
+}
+
+// The signal that ends a container is one of the system that the pod names; OpenAPI tells those of Linux.
+func TestCREATE_StopSignals(t *testing.T) {
+	s := serve(t, Options{Features: func(gate string) bool { return gate == gateStopSignals }})
+	pod := func(spec, signal string) (int, map[string]any) {
+		return s.do(t, "POST", podsPath+"?dryRun=All", `{"metadata":{"name":"p"},"spec":{`+spec+`"containers":[{"name":"c","image":"x","lifecycle":{"stopSignal":"`+signal+`"}}]}}`)
+	}
+	const field = "spec.containers[0].lifecycle.stopSignal"
+	for _, c := range []struct{ spec, signal, want string }{
+		{"", "SIGTERM", field + " FieldValueForbidden"},
+		{`"os":{"name":"linux"},`, "SIGTERM", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMIN+15", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMAX-14", ""},
+		{`"os":{"name":"linux"},`, "SIGRTMAX-15", field + " FieldValueNotSupported"},
+		{`"os":{"name":"windows"},`, "SIGKILL", ""},
+		{`"os":{"name":"windows"},`, "SIGHUP", field + " FieldValueNotSupported"},
+	} {
+		code, got := pod(c.spec, c.signal)
+		if c.want == "" {
+			require.Equal(t, 201, code, "%s: %v", c.signal, got)
+			continue
+		}
+		require.Equal(t, []string{"422 Invalid", c.want}, refusal(code, got), c.signal)
+	}
+	require.Len(t, linuxSignals(), 65)
 }

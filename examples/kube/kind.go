@@ -54,11 +54,7 @@ type kind[T any] struct {
 func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	env.Overlay = k.cluster.overlay
 	k.Status.Metadata = takenWithStatus(k.statusKeeps)
-	selectable := map[string]func(*T) string{}
-	for _, field := range k.fields {
-		selectable[field] = nil
-	}
-	k.Selectable = selectable
+	k.Selectable = selectableOf[T](k.fields)
 	rules, warning := k.Rules.Validate, k.cluster.unenforced(k.Group, k.Plural)
 	enumerated := k.cluster.enumerations.in(reflect.TypeFor[T]())
 	k.Rules.Validate = func(ctx context.Context, obj *T, f *status.Fields) {

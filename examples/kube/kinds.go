@@ -86,8 +86,8 @@ type Options struct {
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
 
-	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io/v1beta1, which a server serves where its
-	// configuration asks for that version, and the plugin ClusterTrustBundleAttest.
+	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io in v1beta1 and v1alpha1, which a server
+	// serves where its configuration asks for them, and the plugin ClusterTrustBundleAttest.
 	TrustBundles bool
 
 	// StorageMigrations adds the kind StorageVersionMigration of storagemigration.k8s.io/v1beta1, which a server serves
@@ -96,9 +96,14 @@ type Options struct {
 
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
-	// fields of pods, MaxUnavailableStatefulSet, and PodLogsQuerySplitStreams. Without it all are off. New objects lose the fields of features
-	// that are off.
+	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases,
+	// StorageVersionAPI and DRADeviceTaintRules, which add roles, and PodLogsQuerySplitStreams. PodCertificateRequest
+	// adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
+
+	// FeaturesOff says which features of Kubernetes are off that are on by default, by the names of their gates:
+	// MutablePodResourcesForSuspendedJobs and MutableSchedulingDirectivesForSuspendedJobs. Without it none is off.
+	FeaturesOff func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does
 	// without the feature OpenAPIEnums.
@@ -217,9 +222,9 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	for _, area := range [][]registry.Definition{
 		core(c), pods(c), services(c), volumes(c), apps(c), batch(c), autoscaling(c), policy(c), networking(c), storageClasses(c),
 		{roles, kinds.TrackLegacyTokens(c.Tokens)},
-		admissionKinds(c), certificates(c), trustBundles(c), storageMigrations(c), scheduling(c),
+		admissionKinds(c), certificates(c), trustBundles(c), podCertificates(c), storageVersions(c), leaseCandidates(c), storageMigrations(c), scheduling(c),
 		{kinds.WithFlowControl(several(flowcontrol(c)))},
-		devices(c),
+		devices(c), deviceTaintRules(c),
 	} {
 		for _, k := range area {
 			b, err := k.Define(env)
@@ -233,7 +238,7 @@ func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	for _, r := range out.Resources {
 		if r.Plural == "leases" && r.Group == "coordination.k8s.io" {
-			r.Writes.RequireVersion = true
+			c.leases(r)
 		}
 		checkPrefixes(r)
 		qualifyFinalizers(r)

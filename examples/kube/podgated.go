@@ -18,8 +18,34 @@ const (
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
 )
 
+// gateCoordination is the gate of fields of leases.
+const gateCoordination = "CoordinatedLeaderElection"
+
+// The gates of what may change in a suspended job. They are on by default.
+const (
+	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
+	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
+)
+
+// off reports whether a feature is off that is on by default.
+func (c *cluster) off(gate string) bool { return c.FeaturesOff != nil && c.FeaturesOff(gate) }
+
+// The gates of kinds that have options of their own.
+const (
+	gateTrustBundles = "ClusterTrustBundle"
+	gateMigrations   = "StorageVersionMigrator"
+)
+
 // has reports whether a feature is on that is off by default.
-func (c *cluster) has(gate string) bool { return c.Features != nil && c.Features(gate) }
+func (c *cluster) has(gate string) bool {
+	switch gate {
+	case gateTrustBundles:
+		return c.TrustBundles
+	case gateMigrations:
+		return c.StorageMigrations
+	}
+	return c.Features != nil && c.Features(gate)
+}
 
 // A podSource is where an object has pods: itself, or a template.
 type podSource struct {

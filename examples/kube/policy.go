@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed" // the recorded roles
 	"fmt"
+	"slices"
 	"strings"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -52,28 +53,31 @@ func roleKinds(c *cluster) (registry.Definition, error) {
 	return kinds.WithRBAC(kinds.RBACOptions{Policy: policy, NoAggregation: !c.AggregateRoles}, several(rbacKinds(c))), nil
 }
 
-// gatedRoles are the roles and bindings that kube-apiserver makes for kinds behind gates.
+// gatedRoles are the roles and bindings that kube-apiserver makes for gates that are off by default. A role that is
+// there without the gate, too, is named with the rules that the gate adds to it.
 //
 //go:embed gatedroles.json
 var gatedRoles []byte
 
-// addGatedRoles adds the roles for the kinds that options ask for.
+// addGatedRoles adds the roles of the gates that are on.
 func (c *cluster) addGatedRoles(to *rbac.Policy) error {
-	var all struct {
-		TrustBundles      rbac.Policy `json:"trustBundles"`
-		StorageMigrations rbac.Policy `json:"storageMigrations"`
-	}
+	all := map[string]rbac.Policy{}
 	if err := json.Unmarshal(gatedRoles, &all); err != nil {
 		return fmt.Errorf("the roles behind gates: %w", err)
 	}
-	for _, p := range []struct {
-		rbac.Policy
-		on bool
-	}{{all.TrustBundles, c.TrustBundles}, {all.StorageMigrations, c.StorageMigrations}} {
-		if p.on {
-			to.ClusterRoles = append(to.ClusterRoles, p.ClusterRoles...)
-			to.ClusterRoleBindings = append(to.ClusterRoleBindings, p.ClusterRoleBindings...)
+	for _, gate := range sortedNames(all) {
+		if !c.has(gate) {
+			continue
 		}
+		for _, more := range all[gate].ClusterRoles {
+			i := slices.IndexFunc(to.ClusterRoles, func(r rbac.ClusterRole) bool { return r.Name == more.Name })
+			if i < 0 {
+				to.ClusterRoles = append(to.ClusterRoles, more)
+				continue
+			}
+			to.ClusterRoles[i].Rules = append(to.ClusterRoles[i].Rules, more.Rules...)
+		}
+		to.ClusterRoleBindings = append(to.ClusterRoleBindings, all[gate].ClusterRoleBindings...)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func SigningPlugins() []admission.Plugin {
 // object counts: the new one could name another signer.
 func mayUseSigner(ctx context.Context, r *admission.Request, verb string) error {
 	signer := word(at(r.OldObject, "spec", "signerName"))
-	if r.Server != nil && signer != "" && onSigner(ctx, r, verb, signer) {
+	if r.Server != nil && signer != "" && onSigner(ctx, r.Server.Authorizer(), r.User, verb, signer) {
 		return nil
 	}
 	return admission.Denied(r, fmt.Sprintf("user not permitted to %s requests with signerName %q", verb, signer))

@@ -6,8 +6,6 @@ import (
 
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	kindmeta "github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -86,9 +84,7 @@ func checkMigrationState(m *migration, f *status.Fields) {
 			at.Child("resourceVersion").Invalid(rv, "resource version is not well formed: "+rv)
 		}
 	}
-	for _, e := range validation.ValidateConditions(m.Status.Conditions, field.NewPath("status", "conditions")) {
-		f.Add(status.FieldError{Type: kindmeta.CauseType(e.Type), Field: e.Field, Value: e.BadValue, Detail: e.Detail})
-	}
+	checkConditions(f, m.Status.Conditions, "status", "conditions")
 	if succeeded(m) && failedMigration(m) {
 		at.Child("conditions").Invalid(m.Status.Conditions, "Both success and failed conditions cannot be true at the same time")
 	}

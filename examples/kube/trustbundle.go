@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 
 	"github.com/kindwright/kindwright/admission"
+	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -33,7 +35,7 @@ func trustBundles(c *cluster) []registry.Definition {
 	}
 	return []registry.Definition{
 		PluginsOf(attestPlugin()),
-		kind[certificatesv1beta1.ClusterTrustBundle]{
+		withBeta[certificatesv1beta1.ClusterTrustBundle, certificatesv1alpha1.ClusterTrustBundle]{version: "v1alpha1", kind: kind[certificatesv1beta1.ClusterTrustBundle]{
 			cluster: c,
 			Kind: registry.Kind[certificatesv1beta1.ClusterTrustBundle]{
 				Rules: registry.Rules[certificatesv1beta1.ClusterTrustBundle]{
@@ -49,7 +51,7 @@ func trustBundles(c *cluster) []registry.Definition {
 				Table: registry.Table{Columns: []openapi.Column{named(), or("SignerName", "spec.signerName", "<none>", "Whose certificates they prove.")}},
 			},
 			fields: []string{"spec.signerName"},
-		},
+		}},
 	}
 }
 
@@ -160,7 +162,7 @@ func attestPlugin() admission.Plugin {
 			}) {
 				return nil // a migration, and the garbage collector, change nothing that counts
 			}
-			if r.Server != nil && onSigner(ctx, r, "attest", signer) {
+			if r.Server != nil && onSigner(ctx, r.Server.Authorizer(), r.User, "attest", signer) {
 				return nil
 			}
 			return admission.Denied(r, fmt.Sprintf("user not permitted to attest for signerName %q", signer))
@@ -169,12 +171,12 @@ func attestPlugin() admission.Plugin {
 }
 
 // onSigner reports whether a user has a right to a signer, or to all signers of its domain.
-func onSigner(ctx context.Context, r *admission.Request, verb, signer string) bool {
+func onSigner(ctx context.Context, z authz.Authorizer, user authn.User, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
 		// An authorizer that fails allows nothing, and does not hide what the other name allows.
-		d, _, _ := r.Server.Authorizer().Authorize(ctx, authz.Attributes{
-			User: r.User, Verb: verb, ResourceRequest: true,
+		d, _, _ := z.Authorize(ctx, authz.Attributes{
+			User: user, Verb: verb, ResourceRequest: true,
 			Group: certificatesv1.GroupName, Version: "*", Resource: "signers", Name: name,
 		})
 		if d == authz.Allow {

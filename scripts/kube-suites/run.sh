@@ -33,8 +33,8 @@ work=$(cd "$DIR" && pwd)
 	apiserver/oidc apiserver/openapi apiserver/peerproxy apiserver/podlogs apiserver/portforward apiserver/tracing \
 	apimachinery auth certificates client clustertrustbundles configmap controlplane daemonset \
 	defaulttolerationseconds deployment dryrun dualstack endpoints events evictions examples garbagecollector job kubelet metrics \
-	namespace node objectmeta pods quota replicaset scale secrets service serviceaccount servicecidr serving statefulset \
-	storageclasses storageversionmigrator tls ttlcontroller
+	namespace node objectmeta podcertificaterequests pods quota replicaset scale secrets service serviceaccount servicecidr serving statefulset \
+	storageclasses storageversion storageversionmigrator tls ttlcontroller
 
 # replace FILE START END TEXT puts a file's text in the place of the lines from START to before END.
 replace() {

@@ -158,8 +158,19 @@ func (o *options) authorizers() map[string]func() (authz.Authorizer, error) {
 		"AlwaysAllow": func() (authz.Authorizer, error) { return alwaysAllow{}, nil },
 		"AlwaysDeny":  func() (authz.Authorizer, error) { return authz.AlwaysDeny(), nil },
 		"RBAC":        func() (authz.Authorizer, error) { return rbac.New(""), nil },
-		"Node":        func() (authz.Authorizer, error) { return node.New(""), nil },
+		"Node":        func() (authz.Authorizer, error) { return node.New("", o.nodeRights()...), nil },
 	}
+}
+
+// nodeRights are what features give nodes.
+func (o *options) nodeRights() (out []node.Option) {
+	if o.features[gateTrustBundles].on {
+		out = append(out, node.TrustBundles())
+	}
+	if o.features[gatePodCertificates].on {
+		out = append(out, node.PodCertificates())
+	}
+	return out
 }
 
 // alwaysAllow allows everything but anonymous requests, also to users without groups: a review may name

@@ -91,12 +91,18 @@ const (
 	gateTrustBundles      = "ClusterTrustBundle"
 	gateEnums             = "OpenAPIEnums"
 	gateMigrations        = "StorageVersionMigrator"
+	gateStorageVersions   = "StorageVersionAPI"
 
 	gateStopSignals     = "ContainerStopSignals"
 	gateWorkloads       = "GenericWorkload"
 	gateBundleFiles     = "ClusterTrustBundleProjection"
 	gatePodCertificates = "PodCertificateRequest"
 	gateMaxUnavailable  = "MaxUnavailableStatefulSet"
+	gateCoordination    = "CoordinatedLeaderElection"
+	gateTaintRules      = "DRADeviceTaintRules"
+
+	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
+	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
@@ -105,8 +111,8 @@ const (
 func usedGates() []string {
 	return []string{
 		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
-		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
-		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable,
+		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions, gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates,
+		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules, gateSuspendedResources, gateSuspendedPlaces,
 	}
 }
 
@@ -155,6 +161,9 @@ func (o *options) checkGates() (problems []error) {
 func (o *options) servedVersions() map[string][]string {
 	certificates := []string{"v1"}
 	if o.features[gateTrustBundles].on {
+		certificates = append(certificates, "v1alpha1")
+	}
+	if o.features[gateTrustBundles].on || o.features[gatePodCertificates].on {
 		certificates = append(certificates, "v1beta1")
 	}
 	var migrations []string
@@ -163,11 +172,10 @@ func (o *options) servedVersions() map[string][]string {
 	}
 	return map[string][]string{
 		"": {"v1"}, "admissionregistration.k8s.io": {"v1", "v1beta1"}, "apps": {"v1"}, "authentication.k8s.io": {"v1"}, "authorization.k8s.io": {"v1"},
-		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1"}, "discovery.k8s.io": {"v1"},
+		"autoscaling": {"v1", "v2"}, "batch": {"v1"}, "certificates.k8s.io": certificates, "coordination.k8s.io": {"v1", "v1alpha2", "v1beta1"}, "discovery.k8s.io": {"v1"},
 		"events.k8s.io": {"v1"}, "flowcontrol.apiserver.k8s.io": {"v1"}, "networking.k8s.io": {"v1", "v1beta1"}, "node.k8s.io": {"v1"}, "policy": {"v1"},
-		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
-		// Groups of kube-apiserver that are not served here.
-		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": migrations,
+		"apiextensions.k8s.io": {"v1"}, "rbac.authorization.k8s.io": {"v1"}, "resource.k8s.io": {"v1", "v1alpha3", "v1beta1", "v1beta2"}, "scheduling.k8s.io": {"v1"}, "storage.k8s.io": {"v1"},
+		"apiregistration.k8s.io": {"v1"}, "internal.apiserver.k8s.io": {"v1alpha1"}, "storagemigration.k8s.io": migrations,
 	}
 }
 

@@ -59,8 +59,8 @@ func TestFLAG_01_EveryGateOfKubernetesIsAccepted(t *testing.T) {
 }
 
 func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
-	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
-	served := map[string][]string{"": {"v1"}, "internal.apiserver.k8s.io": nil, "storagemigration.k8s.io": nil}
+	running := run(t, "--data-dir="+t.TempDir(), "--runtime-config=internal.apiserver.k8s.io/v1alpha1=true,coordination.k8s.io/v1beta1=true,coordination.k8s.io/v1alpha2=true,admissionregistration.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true,resource.k8s.io/v1alpha3=true")
+	served := map[string][]string{"": {"v1"}, "storagemigration.k8s.io": nil}
 	var list struct {
 		Groups []struct {
 			Name     string
@@ -77,9 +77,9 @@ func TestVER_16_VersionsOfKnownGroups(t *testing.T) {
 	served["networking.k8s.io"] = []string{"v1", "v1beta1"} // the latter from 1.31 to 1.33
 	require.Equal(t, served, parsed(t).servedVersions(), "the list is as the kinds are")
 
-	o := parsed(t, "--runtime-config=api/all=true,batch/v2alpha1=true,apiextensions.k8s.io/v1beta1,v1/pods=true,apps/v1=true,resource.k8s.io/v1alpha3/deviceclasses=false")
+	o := parsed(t, "--runtime-config=api/all=true,batch/v2alpha1=true,apiextensions.k8s.io/v1beta1,v1/pods=true,apps/v1=true,resource.k8s.io/v1alpha2/deviceclasses=false")
 	require.Equal(t, []string{"api/all=true", "v1/pods=true", "apps/v1=true"}, o.libraryVersions)
-	for _, version := range []string{"batch/v2alpha1", "apiextensions.k8s.io/v1beta1", "resource.k8s.io/v1alpha3"} {
+	for _, version := range []string{"batch/v2alpha1", "apiextensions.k8s.io/v1beta1", "resource.k8s.io/v1alpha2"} {
 		require.Contains(t, strings.Join(o.warnings(), "\n"), version)
 	}
 }

@@ -162,7 +162,8 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 		PodSecurity:         o.podSecurity,
 		UntoldValues:        !o.features[gateEnums].on,
 		StorageMigrations:   o.features[gateMigrations].on,
-		Features:            func(gate string) bool { return o.features[gate].on },
+		Features:            o.has,
+		FeaturesOff:         func(gate string) bool { return !o.features[gate].on },
 		TrustBundles:        o.features[gateTrustBundles].on,
 		ProvideNamespaces:   slices.Contains(o.enabled, kube.NamespaceAutoProvisionName),
 		StaticWebhooks:      o.staticWebhooks,
@@ -175,6 +176,11 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 		StrictServiceNames:  !o.features[gateServiceNames].on,
 		LooseDeviceStates:   !o.features[gateDeviceStates].on,
 	})
+}
+
+// has reports whether a feature is on, and those without which it would do nothing.
+func (o *options) has(gate string) bool {
+	return o.features[gate].on && (gate != gateStorageVersions || o.features[gateIdentity].on)
 }
 
 // host names this machine for the server's lease. Without the gate APIServerIdentity there is none.

@@ -10,8 +10,10 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -300,4 +302,69 @@ func TestAUTHZ_TrustBundlesNeedARightToTheSigner(t *testing.T) {
 	require.Equal(t, 403, code)
 	code, out = s.do(t, "sign", "PUT", bundles+"/foo.com:other:a", bundle("foo.com:other:a", "foo.com/other", `,"resourceVersion":"`+version+`","finalizers":["example.com/x"]`))
 	require.Equal(t, 200, code, "the collector may finish what it has begun: %v", out)
+}
+
+// Who answers a request for a certificate of a pod may sign for its signer, and the certificate is what was asked for.
+func TestAUTHZ_PodCertificatesNeedARightToTheSigner(t *testing.T) {
+	s := runSigning(t, "--feature-gates=PodCertificateRequest=true", "--runtime-config=certificates.k8s.io/v1beta1=true")
+	const requests, roles = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests", "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	for user, signers := range map[string]string{"sign": `"foo.com/bar"`, "none": `"foo.com/other"`} {
+		code, out := s.do(t, "master", "PUT", roles+"/"+user, `{"metadata":{"name":"`+user+`"},"rules":[
+			{"apiGroups":["certificates.k8s.io"],"resources":["podcertificaterequests/status"],"verbs":["*"]},
+			{"apiGroups":["certificates.k8s.io"],"resources":["signers"],"resourceNames":[`+signers+`],"verbs":["sign"]}]}`)
+		require.Equal(t, 200, code, "%v", out)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	stub, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	require.NoError(t, err)
+	code, out := s.do(t, "master", "POST", requests, fmt.Sprintf(`{"metadata":{"name":"r"},"spec":{"signerName":"foo.com/bar","podName":"p","podUID":"u1",
+		"serviceAccountName":"a","serviceAccountUID":"u2","nodeName":"n","nodeUID":"u3","maxExpirationSeconds":7200,"stubPKCS10Request":%q}}`, base64.StdEncoding.EncodeToString(stub)))
+	require.Equal(t, 201, code, "%v", out)
+	other, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	begin := time.Now().UTC().Truncate(time.Second)
+	text := func(at time.Time) string { return at.Format(time.RFC3339) }
+	answer := func(like x509.Certificate, to *ecdsa.PrivateKey, notBefore, notAfter, refresh time.Time) string {
+		der, err := x509.CreateCertificate(rand.Reader, &like, &like, to.Public(), key)
+		require.NoError(t, err)
+		chain, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+		require.NoError(t, err)
+		return fmt.Sprintf(`{"status":{"certificateChain":%s,"notBefore":%q,"notAfter":%q,"beginRefreshAt":%q,"conditions":[
+			{"type":"Issued","status":"True","reason":"R","message":"","lastTransitionTime":%q}]}}`, chain, text(notBefore), text(notAfter), text(refresh), text(begin))
+	}
+	lasting := func(from time.Time, lasts time.Duration) x509.Certificate {
+		return x509.Certificate{NotBefore: from, NotAfter: from.Add(lasts)}
+	}
+	end, late := begin.Add(2*time.Hour), begin.Add(-6*time.Minute)
+	named := lasting(begin, 2*time.Hour)
+	named.DNSNames = []string{"a..b"}
+	good := answer(lasting(begin, 2*time.Hour), key, begin, end, begin.Add(time.Hour))
+	state := func(who, body string) (int, map[string]any) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.url+requests+"/r/status", strings.NewReader(body))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/merge-patch+json")
+		request.Header.Set("Authorization", "Bearer "+who)
+		return s.answer(t, request)
+	}
+	for why, body := range map[string]string{
+		"not issued to the requested public key": answer(lasting(begin, 2*time.Hour), other, begin, end, begin.Add(time.Hour)),
+		"NotBefore time encoded":                 answer(lasting(begin, 2*time.Hour), key, late, end, begin.Add(time.Hour)),
+		"NotAfter time encoded":                  answer(lasting(begin, 2*time.Hour), key, begin, late, begin.Add(time.Hour)),
+		"within 5 minutes":                       answer(lasting(late, 2*time.Hour), key, late, late.Add(2*time.Hour), begin.Add(time.Hour)),
+		"lifetime must be >= 1 hour":             answer(lasting(begin, time.Minute), key, begin, begin.Add(time.Minute), begin),
+		"lifetime must be <= spec.maxExpiration": answer(lasting(begin, 3*time.Hour), key, begin, begin.Add(3*time.Hour), begin.Add(time.Hour)),
+		"at least 10 minutes after":              answer(lasting(begin, 2*time.Hour), key, begin, end, begin.Add(time.Minute)),
+		"at least 10 minutes before":             answer(lasting(begin, 2*time.Hour), key, begin, end, end.Add(-time.Minute)),
+		"two in a row":                           answer(named, key, begin, end, begin.Add(time.Hour)),
+	} {
+		code, out := state("sign", body)
+		require.Equal(t, 422, code, "%s: %v", why, out)
+		require.Contains(t, out["message"], why)
+	}
+	code, out = state("none", good)
+	require.Equal(t, 422, code)
+	require.Contains(t, out["message"], `spec.signerName: Forbidden: User "none" is not permitted to "sign" for signer "foo.com/bar"`)
+	code, out = state("sign", good)
+	require.Equal(t, 200, code, "%v", out)
 }
