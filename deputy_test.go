@@ -2,6 +2,7 @@ package kindwright_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -81,6 +82,41 @@ type Lamp struct {
 // Beam are the options of a connection.
 type Beam struct {
 	meta.TypeMeta `json:",inline"`
+}
+
+// The name in the URL of a connection may say more than that of the object. It is what is authorized (Z3).
+func TestZ3_ANameThatSaysMoreIsAuthorizedAsItIs(t *testing.T) {
+	kind := registry.Kind[Lamp]{Group: "example.dev", Version: "v1", Plural: "lamps", Scope: registry.ClusterScoped, Subresources: []registry.Endpoint{
+		connect.Endpoint[Lamp, Beam]{
+			Name: "look",
+			Object: func(name string) (string, error) {
+				if _, after, ok := strings.Cut(name, ":"); ok {
+					return after, nil
+				}
+				return "", status.BadRequest("%s has no side", name)
+			},
+			Serve: func(w http.ResponseWriter, _ *http.Request, call *registry.Call[Lamp], _ *Beam) error {
+				_, err := fmt.Fprintf(w, `{"asked":%q,"object":%q}`, call.Target.Name, call.Object.Name)
+				return err
+			},
+		},
+	}}
+	h := run(t, kindwright.Serve(kind), kindwright.Authorize(rules{
+		{"left", "get", "lamps/look", "", "left:x"}, {"plain", "get", "lamps/look", "", "x"}, {"all", "get", "lamps/look", "", ""},
+	}))
+	const lamps = "/apis/example.dev/v1/lamps"
+	code, _ := h.do("POST", lamps, `{"metadata":{"name":"x"}}`)
+	require.Equal(t, 201, code)
+	for _, c := range []struct {
+		user, name string
+		code       int
+	}{{"left", "left:x", 200}, {"left", "right:x", 403}, {"plain", "left:x", 403}, {"plain", "x", 400}, {"all", "left:absent", 404}} {
+		code, got := h.as(c.user, "GET", lamps+"/"+c.name+"/look", "")
+		require.Equal(t, c.code, code, "%s %s: %v", c.user, c.name, got)
+		if code == 200 {
+			require.Equal(t, map[string]any{"asked": "left:x", "object": "x"}, got)
+		}
+	}
 }
 
 // A WebSocket client can only GET. What it starts takes the right to create all the same (Z3).

@@ -14,8 +14,9 @@ type Connection[T, O any] struct {
 	Verbs []string              // of get, create, update, patch and delete
 	Kind  meta.GroupVersionKind // of O; default: the Go type's name, in the group and version of the kind
 
-	Paths     bool // URLs may go on below the subresource
-	Transport any  // what is checked before anything else is done, by whoever serves the connection
+	Paths     bool                              // URLs may go on below the subresource
+	Object    func(name string) (string, error) // the name of the object by that in the URL; default: the same
+	Transport any                               // what is checked before anything else is done, by whoever serves the connection
 	Requires  []string
 	Handler   func(call *Call[T], options *O) any
 }
@@ -35,7 +36,7 @@ func (c Connection[T, O]) Describe(of *Resource, _ Env) (Subresource, error) {
 	if err != nil {
 		return fail(err)
 	}
-	h := &Handler{Options: options, Paths: c.Paths, Transport: c.Transport, Requires: c.Requires, Connect: func(in *Call[Tree], sent Tree) (any, error) {
+	h := &Handler{Options: options, Paths: c.Paths, Object: c.Object, Transport: c.Transport, Requires: c.Requires, Connect: func(in *Call[Tree], sent Tree) (any, error) {
 		call, o, err := callWith[T, O](in, sent)
 		if err != nil {
 			return nil, err

@@ -81,6 +81,9 @@ type Handler struct {
 	Transport any
 	Paths     bool // URLs may go on below the subresource
 
+	// Object, if not nil, finds the name of the object of a Connect by that in the URL.
+	Object func(name string) (string, error)
+
 	// Requires are verbs that the caller of Connect needs on the subresource, beside that of the method.
 	Requires []string
 }

@@ -74,7 +74,7 @@ func core(c *cluster) []registry.Definition {
 
 				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
-					Name: "proxy", Paths: true, Methods: everyMethod(), Serve: unreachable[corev1.Node, corev1.NodeProxyOptions]("node"),
+					Name: "proxy", Paths: true, Methods: everyMethod(), Object: objectOf("node"), Serve: c.proxyNode,
 				}},
 				Status: registry.Status{AtCreation: true},
 				Table:  registry.Table{Columns: nodeColumns()},

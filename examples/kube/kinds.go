@@ -63,6 +63,10 @@ type Options struct {
 	// connects to the address of the service, which needs a proxy on its machine.
 	EndpointRouting bool
 
+	// Kubelets says how to reach kubelets, pods and services. By default logs, connections to pods and the
+	// proxies of nodes, pods and services answer that nothing can be reached.
+	Kubelets *Kubelets
+
 	// NotReadySeconds and UnreachableSeconds are how long pods stay on nodes that are not ready or
 	// unreachable, unless they say something else. nil is 300.
 	NotReadySeconds, UnreachableSeconds *int64
@@ -92,8 +96,9 @@ type Options struct {
 
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
-	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases, and
-	// StorageVersionAPI and DRADeviceTaintRules, which add roles. PodCertificateRequest adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
+	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases,
+	// StorageVersionAPI and DRADeviceTaintRules, which add roles, and PodLogsQuerySplitStreams. PodCertificateRequest
+	// adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
 	// FeaturesOff says which features of Kubernetes are off that are on by default, by the names of their gates:
@@ -177,7 +182,9 @@ func (d definition) CollectMetrics(r *metrics.Registry) {
 
 // Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
-	c := &cluster{Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks, calls: d.calls}
+	c := &cluster{
+		Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks, calls: d.calls, reach: newReach(d.Kubelets),
+	}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err
 	}
@@ -256,6 +263,7 @@ type cluster struct {
 	calls        *kinds.WebhookStats
 
 	ranges serviceRanges
+	reach  *reach // nil: nothing in the cluster can be reached
 
 	// engine is set once the server has started, which is before any write.
 	engine atomic.Pointer[engine.Engine]

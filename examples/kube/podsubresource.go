@@ -6,7 +6,9 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,41 +43,101 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 			return nil, bind(ctx, call.Target.Namespace, call.Target.Name, b, call.DryRun)
 		}},
 		c.eviction(),
-		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: openLog},
-		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{
-			Name: "exec", Requires: startsInPod(c),
-			Serve: refuse("a command in", func(o *corev1.PodExecOptions) string { return o.Container }),
-		},
-		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{
-			Name: "attach", Requires: startsInPod(c),
-			Serve: refuse("a process in", func(o *corev1.PodAttachOptions) string { return o.Container }),
-		},
+		registry.Stream[corev1.Pod, corev1.PodLogOptions]{Name: "log", Open: c.openLog},
+		connect.Endpoint[corev1.Pod, corev1.PodExecOptions]{Name: "exec", Requires: startsInPod(c), Serve: c.exec},
+		connect.Endpoint[corev1.Pod, corev1.PodAttachOptions]{Name: "attach", Requires: startsInPod(c), Serve: c.attach},
 		connect.Endpoint[corev1.Pod, corev1.PodPortForwardOptions]{
-			Name: "portforward", Requires: startsInPod(c),
-			Serve: refuse[corev1.PodPortForwardOptions]("a port of", nil),
+			Name: "portforward", Requires: startsInPod(c), Serve: c.forward,
 		},
 		connect.Endpoint[corev1.Pod, corev1.PodProxyOptions]{
-			Name: "proxy", Paths: true, Methods: everyMethod(),
-			Serve: refuse[corev1.PodProxyOptions]("a port of", nil),
+			Name: "proxy", Paths: true, Methods: everyMethod(), Object: objectOf("pod"), Serve: c.proxyPod,
 		},
 	}
 }
 
-// openLog returns the log of a container. It is empty as long as the pod has no node; after that
-// there is no kubelet to ask.
-func openLog(_ context.Context, call *registry.Call[corev1.Pod], o *corev1.PodLogOptions) (io.ReadCloser, error) {
-	if err := oneContainer(call.Object, o.Container); err != nil {
+// openLog returns the log of a container. It is empty as long as the pod has no node.
+func (c *cluster) openLog(ctx context.Context, call *registry.Call[corev1.Pod], o *corev1.PodLogOptions) (io.ReadCloser, error) {
+	f := &status.Fields{}
+	checkLog(o, c.has(gateSplitLogs), f)
+	if problems := f.Errors(); len(problems) > 0 {
+		return nil, status.Invalid(meta.GroupKind{Kind: "PodLogOptions"}, call.Target.Name, problems)
+	}
+	container, err := oneContainer(call.Object, o.Container)
+	if err != nil {
 		return nil, err
 	}
 	if call.Object.Spec.NodeName == "" {
 		return io.NopCloser(strings.NewReader("")), nil
 	}
-	return nil, noKubelet(call.Object, "the log of")
+	if c.reach == nil {
+		return nil, noKubelet(call.Object, "the log of")
+	}
+	return c.reach.log(ctx, call.Object, container, logQuery(o, c.has(gateSplitLogs)), o.InsecureSkipTLSVerifyBackend)
 }
 
-// oneContainer rejects a name that no container has, and an empty name if there are several
-// containers.
-func oneContainer(p *corev1.Pod, name string) error {
+// exec runs a command in a container.
+func (c *cluster) exec(w http.ResponseWriter, r *http.Request, call *registry.Call[corev1.Pod], o *corev1.PodExecOptions) error {
+	q := streamQuery(o.Stdin, o.Stdout, o.Stderr, o.TTY)
+	q["command"] = o.Command
+	return c.streams(w, r, call.Object, "a command in", "exec", &o.Container, q)
+}
+
+// attach connects to the process of a container.
+func (c *cluster) attach(w http.ResponseWriter, r *http.Request, call *registry.Call[corev1.Pod], o *corev1.PodAttachOptions) error {
+	return c.streams(w, r, call.Object, "a process in", "attach", &o.Container, streamQuery(o.Stdin, o.Stdout, o.Stderr, o.TTY))
+}
+
+// forward connects to ports of a pod.
+func (c *cluster) forward(w http.ResponseWriter, r *http.Request, call *registry.Call[corev1.Pod], o *corev1.PodPortForwardOptions) error {
+	q := url.Values{}
+	var ports []string
+	for _, p := range o.Ports {
+		ports = append(ports, strconv.Itoa(int(p)))
+	}
+	if len(ports) > 0 {
+		q.Set("port", strings.Join(ports, ","))
+	}
+	return c.streams(w, r, call.Object, "a port of", "portForward", nil, q)
+}
+
+// streams joins a connection with one of a pod's kubelet.
+func (c *cluster) streams(w http.ResponseWriter, r *http.Request, p *corev1.Pod, what, way string, container *string, q url.Values) error {
+	at := "/" + way + "/" + p.Namespace + "/" + p.Name
+	if container != nil {
+		name, err := oneContainer(p, *container)
+		if err != nil {
+			return err
+		}
+		at += "/" + name
+	}
+	if p.Spec.NodeName == "" || c.reach == nil {
+		return noKubelet(p, what)
+	}
+	to, err := c.reach.kubelet(r.Context(), p.Spec.NodeName)
+	if err != nil {
+		return err
+	}
+	if r.Header.Get("Upgrade") == "" {
+		return status.BadRequest("Upgrade request required")
+	}
+	to.Path, to.RawQuery = at, q.Encode()
+	return (&passage{to: to, transport: c.reach.kubelets, upgrade: true}).serve(w, r)
+}
+
+// streamQuery are the parameters of a kubelet that say which streams of a process are wanted.
+func streamQuery(in, out, failures, terminal bool) url.Values {
+	q := url.Values{}
+	for name, on := range map[string]bool{"input": in, "output": out, "error": failures, "tty": terminal} {
+		if on {
+			q.Set(name, "1")
+		}
+	}
+	return q
+}
+
+// oneContainer returns the container that is meant. It rejects a name that no container has, and an empty
+// name if there are several containers.
+func oneContainer(p *corev1.Pod, name string) (string, error) {
 	var names []string
 	for _, all := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range all {
@@ -86,27 +148,17 @@ func oneContainer(p *corev1.Pod, name string) error {
 		func(c corev1.EphemeralContainer) bool { return c.Name == name })
 	switch {
 	case name != "" && !known:
-		return status.BadRequest("container %s is not valid for pod %s", name, p.Name)
+		return "", status.BadRequest("container %s is not valid for pod %s", name, p.Name)
 	case name == "" && len(p.Spec.Containers) > 1:
-		return status.BadRequest("a container name must be specified for pod %s, choose one of: %v", p.Name, names)
+		return "", status.BadRequest("a container name must be specified for pod %s, choose one of: %v", p.Name, names)
+	case name == "" && len(p.Spec.Containers) == 1:
+		name = p.Spec.Containers[0].Name
 	}
-	return nil
+	return name, nil
 }
 
 func everyMethod() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
-}
-
-// refuse rejects connections to a pod, or to the container that the options name.
-func refuse[O any](what string, container func(*O) string) func(http.ResponseWriter, *http.Request, *registry.Call[corev1.Pod], *O) error {
-	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[corev1.Pod], o *O) error {
-		if container != nil {
-			if err := oneContainer(call.Object, container(o)); err != nil {
-				return err
-			}
-		}
-		return noKubelet(call.Object, what)
-	}
 }
 
 // noKubelet says that a pod does not run, and why: it has no node, or there is no kubelet on its
@@ -120,10 +172,8 @@ func noKubelet(p *corev1.Pod, what string) error {
 }
 
 // unreachable rejects connections to a node or to a service.
-func unreachable[T, O any](what string) func(http.ResponseWriter, *http.Request, *registry.Call[T], *O) error {
-	return func(_ http.ResponseWriter, _ *http.Request, call *registry.Call[T], _ *O) error {
-		return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server does not proxy connections", what, call.Target.Name))
-	}
+func unreachable(what, name string) error {
+	return status.ServiceUnavailable(fmt.Sprintf("%s %s cannot be reached: this server does not proxy connections", what, name))
 }
 
 // mergeEphemeral takes only the debugging containers.

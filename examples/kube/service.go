@@ -67,8 +67,7 @@ func services(c *cluster) []registry.Definition {
 				Version: "v1", Plural: "services", Names: registry.Names{ShortNames: []string{"svc"}, Categories: []string{"all"}},
 				Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Service, corev1.ServiceProxyOptions]{
-					Name: "proxy", Paths: true, Methods: everyMethod(),
-					Serve: unreachable[corev1.Service, corev1.ServiceProxyOptions]("service"),
+					Name: "proxy", Paths: true, Methods: everyMethod(), Object: objectOf("service"), Serve: c.proxyService,
 				}},
 				Deletion: registry.Deletion{AnswerObject: true},
 				Table: registry.Table{Columns: columns(

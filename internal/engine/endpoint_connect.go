@@ -92,8 +92,14 @@ func readOptions(ctx context.Context, c *connecting) (err error) {
 }
 
 func readConnected(ctx context.Context, c *connecting) (err error) {
-	if c.call, err = c.engine.invoke(ctx, c.acts, c.Target); err == nil {
-		c.call.Path = c.path
+	at := c.Target
+	if find := c.handler.Object; find != nil {
+		if at.Name, err = find(at.Name); err != nil {
+			return err
+		}
+	}
+	if c.call, err = c.engine.invoke(ctx, c.acts, at); err == nil {
+		c.call.Target, c.call.Path = c.Target, c.path
 	}
 	return err
 }

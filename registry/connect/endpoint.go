@@ -31,6 +31,11 @@ type Endpoint[T, O any] struct {
 	// contains a slash is rejected.
 	Paths bool
 
+	// Object finds the name of the object by that in the URL, where this says more: a proxy to services may be asked
+	// for https:web:443. Its error is the answer. Authorization, admission and Call.Target have the name of the URL.
+	// nil: both are the same.
+	Object func(name string) (string, error)
+
 	// Requires lists verbs that a caller needs on the subresource, whatever the method: "create" for a
 	// connection that starts something. A WebSocket client can only GET, so without it the right to read
 	// is enough for such clients. Default none beside the verb of the method.
@@ -78,7 +83,7 @@ func (c Endpoint[T, O]) Describe(of *registry.Resource, env registry.Env) (regis
 		}
 	}
 	return registry.Connection[T, O]{
-		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Requires: c.Requires, Transport: (&policy{upgrade: c.Upgrade, origins: c.Origins}).check,
+		Name: c.Name, Verbs: verbs, Kind: c.Kind, Paths: c.Paths, Object: c.Object, Requires: c.Requires, Transport: (&policy{upgrade: c.Upgrade, origins: c.Origins}).check,
 		Handler: func(call *registry.Call[T], options *O) any {
 			return func(w http.ResponseWriter, r *http.Request) error { return c.Serve(w, r, call, options) }
 		},

@@ -52,11 +52,10 @@ func inertFlags() map[string]string {
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
 		"string": `debug-socket-path egress-selector-config-file
-			endpoint-reconciler-type external-hostname kubelet-certificate-authority
-			kubelet-client-certificate kubelet-client-key log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
+			endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
-		"strings": `admission-control etcd-servers-overrides kubelet-preferred-address-types watch-cache-sizes`,
+		"strings": `admission-control etcd-servers-overrides watch-cache-sizes`,
 	}
 }
 

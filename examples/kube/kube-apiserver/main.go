@@ -104,6 +104,10 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	reached, err := o.kubelets.open(log)
+	if err != nil {
+		return err
+	}
 	policy, sinks, err := o.audit.Open(log)
 	if err != nil {
 		return err
@@ -119,7 +123,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing()),
-		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from), crd.Kinds(o.definitions()...),
+		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from, reached), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
 		behind,
 		kindwright.Authorize(authorizer),
@@ -144,14 +148,15 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 }
 
 // kinds returns the served kinds, as the flags set them.
-func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, from *authorities) registry.Definition {
+func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, from *authorities, reached *kube.Kubelets) registry.Definition {
 	own := []kinds.ControlPlaneOption{kinds.EventTTL(o.eventTTL), kinds.StrictEventRules()}
 	if !o.runs(namespaceController) {
 		own = append(own, kinds.NoNamespaceController())
 	}
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, SecondServiceRange: o.secondRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
-		Without: o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
+		Kubelets: reached,
+		Without:  o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),
 		Authentication: func() (map[string]string, error) { return from.published(&o.proxy) }, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,
