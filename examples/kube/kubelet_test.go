@@ -316,7 +316,7 @@ func TestProxiesOfPodsServicesAndNodes(t *testing.T) {
 		require.Equal(t, 302, res.StatusCode)
 		require.Equal(t, want, res.Header.Get("Location"), to)
 	}
-	got, err := http.Post(s.url+proxied+"/submit", "text/plain", strings.NewReader("sent")) //nolint:noctx // it is answered at once
+	got, err := http.Post(s.url+proxied+"/submit", "text/plain", strings.NewReader("sent"))
 	require.NoError(t, err)
 	defer func() { _ = got.Body.Close() }()
 	text, err := io.ReadAll(got.Body)

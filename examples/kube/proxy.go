@@ -266,7 +266,7 @@ func endpointOf(ctx context.Context, s *corev1.Service, port string) (string, er
 	}
 	for _, i := range rand.Perm(len(e.Subsets)) {
 		set := &e.Subsets[i]
-		at := slices.IndexFunc(set.Ports, func(p corev1.EndpointPort) bool { return p.Name == port }) //nolint:staticcheck // likewise
+		at := slices.IndexFunc(set.Ports, func(p corev1.EndpointPort) bool { return p.Name == port })
 		if at < 0 {
 			continue
 		}
@@ -279,7 +279,7 @@ func endpointOf(ctx context.Context, s *corev1.Service, port string) (string, er
 	return "", status.ServiceUnavailable(fmt.Sprintf("no endpoints available for service %q", s.Name))
 }
 
-func isOfPod(ctx context.Context, namespace string, a *corev1.EndpointAddress) bool { //nolint:staticcheck // likewise
+func isOfPod(ctx context.Context, namespace string, a *corev1.EndpointAddress) bool {
 	if a.TargetRef == nil || a.TargetRef.Namespace != namespace {
 		return false
 	}

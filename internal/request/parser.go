@@ -102,7 +102,7 @@ func (x *Exchange) Parse(p *Parser, r *http.Request) error {
 	}
 	if x.parse(p, r, method) != nil {
 		x.lose(r, method, unknown)
-		return nil
+		return nil //nolint:nilerr // the answer is about the method, whatever the path
 	}
 	x.Misused, x.Unread = unknown, nil
 	return nil
