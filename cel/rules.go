@@ -373,7 +373,7 @@ func (c *compiler) compileRules(n *node, p place) {
 		return
 	}
 	s.self = sh.typeOf(n.schema, "@self")
-	count := uint64(maxRequestBytes / (sh.minSize(n.schema) + 1)) //nolint:gosec // positive
+	count := uint64(maxRequestBytes / (sh.shortest(n.schema) + 1)) //nolint:gosec // positive
 	if p.count != nil {
 		count = *p.count
 	}
