@@ -16,6 +16,8 @@ type Compiled struct {
 	mu    sync.Mutex
 	rules map[weak.Pointer[openapi.Schema]]weak.Pointer[Rules]
 	sweep int // the number of entries at which those of freed rules are deleted
+
+	shared sharing // guarded by mu
 }
 
 const minSweep = 64
@@ -28,6 +30,20 @@ type Timing struct {
 
 // NewCompiled returns a Compiled that tells t about the rules that are compiled with it.
 func NewCompiled(t Timing) *Compiled { return &Compiled{timing: t} }
+
+// find returns an expression that was compiled for an equal schema, or nil.
+func (c *Compiled) find(key sharedKey, same func(*openapi.Schema) bool) *expression {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.shared.find(key, same)
+}
+
+// share remembers an expression.
+func (c *Compiled) share(key sharedKey, e *expression) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared.add(key, e)
+}
 
 // begin returns the function that tells how long compiling took. c may be nil.
 func (c *Compiled) begin() func() {

@@ -201,11 +201,11 @@ func (c *costs) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	if len(path) == 0 || c.shapes == nil {
 		return nil
 	}
-	s := c.shapes.at(c.root, path[1:])
-	if s == nil {
+	most, ok := c.shapes.most(c.root, path[1:])
+	if !ok {
 		return nil
 	}
-	return &checker.SizeEstimate{Max: c.shapes.maxElements(s)}
+	return &checker.SizeEstimate{Max: most}
 }
 
 // EstimateCallCost returns the bounds of the cost of a call, or nil to leave it to the language.

@@ -80,3 +80,29 @@ func Described(env *celgo.Env, text string) string {
 	_, issues := compile(env, text)
 	return described(issues, text)
 }
+
+// Alike is alike.
+var Alike = alike
+
+// Expressions returns how many compiled expressions rules have together.
+func Expressions(all ...*Rules) int {
+	found := map[*expression]bool{}
+	var visit func(n *node)
+	visit = func(n *node) {
+		if n == nil {
+			return
+		}
+		for _, r := range n.rules {
+			found[r.check] = true
+		}
+		for _, f := range n.fields {
+			visit(f.node)
+		}
+		visit(n.items)
+		visit(n.additional)
+	}
+	for _, r := range all {
+		visit(r.root)
+	}
+	return len(found)
+}

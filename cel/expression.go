@@ -19,6 +19,8 @@ type expression struct {
 	costs *costs
 	most  uint64 // what one evaluation costs at most
 
+	work, tables, parts int // what it took to compile: see compiler.work and compiler.tables; its calls
+
 	plain   celgo.Program // does not count; nil if a single evaluation could cost too much
 	counted func() (celgo.Program, error)
 }

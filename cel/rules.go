@@ -107,7 +107,10 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 		return known, nil
 	}
 	defer o.Compiled.begin()()
-	c := compiler{options: o, open: map[*openapi.Schema]*node{}}
+	c := compiler{options: o, shared: o.Compiled, open: map[*openapi.Schema]*node{}}
+	if c.shared == nil {
+		c.shared = new(Compiled)
+	}
 	if o.Size > 0 && !o.Stored && c.newParts(schema, 0) > minRuleParts+o.Size/bytesOfPart {
 		return nil, []status.FieldError{{Type: meta.CauseFieldValueForbidden, Field: o.Path, Detail: tooManyOfRules}}
 	}
@@ -136,6 +139,7 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 type compiler struct {
 	options   RuleOptions
 	new, base *celgo.Env
+	shared    *Compiled
 	open      map[*openapi.Schema]*node // schemas that are being compiled, for types that contain themselves
 
 	malformed []status.FieldError // rules that are not looked at any further
@@ -338,6 +342,17 @@ type scope struct {
 	costs  *costs
 	self   *types.Type
 	made   map[scopeKey]*celgo.Env
+	alike  map[*openapi.Schema]bool // schemas of other scopes that were compared with this one
+}
+
+// same reports whether another schema looks like that of the scope.
+func (s *scope) same(other *openapi.Schema) bool {
+	is, ok := s.alike[other]
+	if !ok {
+		is = alike(s.costs.root, other)
+		s.alike[other] = is
+	}
+	return is
 }
 
 type scopeKey struct{ known, optional bool }
@@ -366,14 +381,14 @@ func (s *scope) env(c *compiler, known, optional bool) (*celgo.Env, error) {
 // compileRules compiles the rules of one schema and adds up what they can cost.
 func (c *compiler) compileRules(n *node, p place) {
 	sh := newShapes(c.base.CELTypeProvider())
-	s := scope{shapes: sh, costs: &costs{prices: c.options.Prices, shapes: sh, root: n.schema}, made: map[scopeKey]*celgo.Env{}}
+	s := scope{shapes: sh, costs: &costs{prices: c.options.Prices, shapes: sh, root: n.schema}, made: map[scopeKey]*celgo.Env{}, alike: map[*openapi.Schema]bool{}}
 	if !sh.isReachable(n.schema) {
 		c.fail(meta.CauseInternalError, p.at.Child("x-kubernetes-validations"), nil,
 			"internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")
 		return
 	}
 	s.self = sh.typeOf(n.schema, "@self")
-	count := uint64(maxRequestBytes / (sh.minSize(n.schema) + 1)) //nolint:gosec // positive
+	count := uint64(maxRequestBytes / (sh.shortest(n.schema) + 1)) //nolint:gosec // positive
 	if p.count != nil {
 		count = *p.count
 	}
@@ -448,21 +463,45 @@ func (c *compiler) newParts(s *openapi.Schema, depth int) (n int) {
 
 // expression compiles one expression. what begins the message of a problem.
 func (c *compiler) expression(s *scope, text string, optional bool, result *types.Type, what string) (_ *expression, problem string) {
-	env, err := s.env(c, c.options.Stored || c.options.Known != nil && c.options.Known(text), optional)
-	if err != nil {
-		return nil, err.Error()
-	}
+	known := c.options.Stored || c.options.Known != nil && c.options.Known(text)
 	if !c.options.Stored && partsIn(text) > maxParts {
 		return nil, what + "compilation failed: " + tooManyParts
 	}
+	key := sharedKey{text, c.options.Release, known, optional, result == types.StringType}
+	if e := c.shared.find(key, s.same); e != nil {
+		return c.again(e, what)
+	}
+	e, problem := c.newExpression(s, key, result, what)
+	if e != nil {
+		c.shared.share(key, e)
+	}
+	return e, problem
+}
+
+// again counts what an expression takes, also if it was compiled before: whether a schema is accepted must not
+// depend on what others have sent.
+func (c *compiler) again(e *expression, what string) (_ *expression, problem string) {
+	if c.work += e.work; c.work > maxCompileWork {
+		return nil, what + tooMuchWork
+	}
+	if c.tables += e.tables; e.parts > maxCalls || c.tables > maxTables {
+		return nil, what + "compilation failed: " + tooMuch(e.parts)
+	}
+	return e, ""
+}
+
+func (c *compiler) newExpression(s *scope, key sharedKey, result *types.Type, what string) (_ *expression, problem string) {
+	env, err := s.env(c, key.known, key.optional)
+	if err != nil {
+		return nil, err.Error()
+	}
+	text, took := key.text, expression{}
 	ast, issues := parse(env, text)
 	if !isBad(issues) {
 		calls := callsIn(ast)
-		if c.work += work(text, calls); c.work > maxCompileWork {
-			return nil, what + tooMuchWork
-		}
-		if c.tables += tablesIn(ast.NativeRep().Expr()); calls > maxCalls || c.tables > maxTables {
-			return nil, what + "compilation failed: " + tooMuch(calls)
+		took = expression{work: work(text, calls), tables: tablesIn(ast.NativeRep().Expr()), parts: calls}
+		if _, problem := c.again(&took, what); problem != "" {
+			return nil, problem
 		}
 		if typeDepth(ast) > maxTypeDepth {
 			return nil, what + tooDeep
@@ -483,7 +522,7 @@ func (c *compiler) expression(s *scope, text string, optional bool, result *type
 	if err != nil {
 		return nil, what + "cost estimation failed: " + err.Error()
 	}
-	e := &expression{text: text, env: env, ast: ast, costs: s.costs, most: bound.Max}
+	e := &expression{text: text, env: env, ast: ast, costs: s.costs, most: bound.Max, work: took.work, tables: took.tables, parts: took.parts}
 	if err := e.plan(); err != nil {
 		return nil, what + "program instantiation failed: " + err.Error()
 	}

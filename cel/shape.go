@@ -2,6 +2,7 @@ package cel
 
 import (
 	"math"
+	"sync"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -93,20 +94,23 @@ const (
 
 // shapes answers what is declared about the values below a schema. It is the type provider of
 // rules: the types are the schemas themselves. Names of types are positions below @self.
+//
+// It is safe for concurrent use. Not only the checker asks it: a program asks as it is made, which may be
+// when its rule is first evaluated.
 type shapes struct {
 	types.Provider
 
+	mu        sync.Mutex                 // guards everything below
 	objects   map[string]*openapi.Schema // by the names of their types
 	resources map[*openapi.Schema]*openapi.Schema
 	sizes     map[*openapi.Schema]int64 // smallest JSON
-	reachable map[*openapi.Schema]bool
 }
 
 func newShapes(base types.Provider) *shapes {
 	return &shapes{
 		Provider: base,
 		objects:  map[string]*openapi.Schema{}, resources: map[*openapi.Schema]*openapi.Schema{},
-		sizes: map[*openapi.Schema]int64{}, reachable: map[*openapi.Schema]bool{},
+		sizes: map[*openapi.Schema]int64{},
 	}
 }
 
@@ -171,14 +175,21 @@ func (sh *shapes) reaches(s *openapi.Schema, depth int) bool {
 
 // typeOf returns the type of the values of a schema that is reachable. An object gets a name.
 func (sh *shapes) typeOf(s *openapi.Schema, name string) *types.Type {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.typed(s, name)
+}
+
+// typed is typeOf with the lock held.
+func (sh *shapes) typed(s *openapi.Schema, name string) *types.Type {
 	switch formOf(s) {
 	case formObject:
 		sh.objects[name] = sh.seen(s)
 		return celgo.ObjectType(name)
 	case formMap:
-		return celgo.MapType(celgo.StringType, sh.typeOf(s.AdditionalProperties, name+".@elem"))
+		return celgo.MapType(celgo.StringType, sh.typed(s.AdditionalProperties, name+".@elem"))
 	case formList:
-		return celgo.ListType(sh.typeOf(s.Items, name+".@idx"))
+		return celgo.ListType(sh.typed(s.Items, name+".@idx"))
 	case formString:
 		return celgo.StringType
 	case formBytes:
@@ -215,7 +226,10 @@ func (sh *shapes) field(object *openapi.Schema, identifier string) (*openapi.Sch
 
 // FindStructType returns the type of an object.
 func (sh *shapes) FindStructType(name string) (*types.Type, bool) {
-	if _, ok := sh.objects[name]; ok {
+	sh.mu.Lock()
+	_, ok := sh.objects[name]
+	sh.mu.Unlock()
+	if ok {
 		return types.NewTypeTypeWithParam(celgo.ObjectType(name)), true
 	}
 	return sh.Provider.FindStructType(name)
@@ -224,8 +238,10 @@ func (sh *shapes) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames returns no names: expressions cannot build objects.
 func (sh *shapes) FindStructFieldNames(string) ([]string, bool) { return nil, false }
 
-// FindStructFieldType returns the type of a field. The checker calls it; evaluations do not.
+// FindStructFieldType returns the type of a field.
 func (sh *shapes) FindStructFieldType(name, field string) (*types.FieldType, bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	object, ok := sh.objects[name]
 	if !ok {
 		return sh.Provider.FindStructFieldType(name, field)
@@ -234,7 +250,26 @@ func (sh *shapes) FindStructFieldType(name, field string) (*types.FieldType, boo
 	if !ok {
 		return nil, false
 	}
-	return &types.FieldType{Type: sh.typeOf(child, name+"."+field)}, true
+	return &types.FieldType{Type: sh.typed(child, name+"."+field)}, true
+}
+
+// shortest returns the length of the shortest JSON of a value.
+func (sh *shapes) shortest(s *openapi.Schema) int64 {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.minSize(s)
+}
+
+// most returns how many characters, items or members there can be at a path below a schema. It is false where
+// nothing is declared.
+func (sh *shapes) most(below *openapi.Schema, path []string) (uint64, bool) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s := sh.at(below, path)
+	if s == nil {
+		return 0, false
+	}
+	return sh.maxElements(s), true
 }
 
 // at follows a path of fields, @items, @values and @keys. It returns nil where nothing is declared.
