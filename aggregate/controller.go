@@ -3,7 +3,6 @@ package aggregate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,7 +28,7 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.engine != nil {
-		return errors.New("aggregate: another server has this Aggregator: make one with aggregate.New for each server")
+		return errTwoServers
 	}
 	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
 	front := a.front()

@@ -2,6 +2,7 @@ package aggregate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/kindwright/kindwright/admission"
@@ -12,7 +13,9 @@ import (
 
 // Define serves the kind APIService and follows its objects. Option kindwright.Aggregate calls it.
 func (a *Aggregator) Define(env registry.Env) (registry.Bundle, error) {
-	a.domain = env.GroupDomain
+	if err := a.name(env.GroupDomain); err != nil {
+		return registry.Bundle{}, err
+	}
 	all, err := registry.Kind[APIService]{
 		Group: a.group(), Version: "v1", Plural: "apiservices", Scope: registry.ClusterScoped,
 		Names:  registry.Names{Categories: []string{"api-extensions"}},
@@ -31,6 +34,19 @@ func (a *Aggregator) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	_, all.Hooks = hooks()
 	return all, nil
+}
+
+var errTwoServers = errors.New("aggregate: another server has this Aggregator: make one with aggregate.New for each server")
+
+// name sets the domain of the server, unless one runs already.
+func (a *Aggregator) name(domain string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.engine != nil {
+		return errTwoServers
+	}
+	a.domain = domain
+	return nil
 }
 
 // group is the group of the kind.

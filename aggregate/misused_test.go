@@ -22,17 +22,17 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 
 	a, err := aggregate.New(aggregate.Config{Certificate: certificate})
 	require.NoError(t, err)
-	for _, want := range []string{"", "another server has this Aggregator: make one with aggregate.New for each server"} {
-		srv, err := kindwright.New(memory.New(), kindwright.Aggregate(a))
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		if err = srv.Start(ctx); want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorContains(t, err, want)
-	}
+	const twice = "another server has this Aggregator: make one with aggregate.New for each server"
+	first, err := kindwright.New(memory.New(), kindwright.Aggregate(a))
+	require.NoError(t, err)
+	second, err := kindwright.New(memory.New(), kindwright.Aggregate(a)) // none of them runs
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	require.NoError(t, first.Start(ctx))
+	require.ErrorContains(t, second.Start(ctx), twice)
+	_, err = kindwright.New(memory.New(), kindwright.Aggregate(a))
+	require.ErrorContains(t, err, twice)
 	_, err = kindwright.New(memory.New(), kindwright.Aggregate(nil))
 	require.ErrorContains(t, err, "Aggregate: the aggregator is nil")
 }
