@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -83,12 +84,9 @@ func newReach(k *Kubelets) *reach {
 
 // transport makes connections for one request each, so that nothing is left open that nobody closes.
 func (k *Kubelets) transport(global bool) *http.Transport {
-	dialer := &net.Dialer{Timeout: reachDial}
-	if global {
-		dialer.ControlContext = func(_ context.Context, _, address string, _ syscall.RawConn) error {
-			return checkGlobal(address) // of the address that a name has now, whatever it had a moment ago
-		}
-	}
+	dialer := &net.Dialer{Timeout: reachDial, Control: func(_, address string, _ syscall.RawConn) error {
+		return checkAddress(address, global) // that a name has now, whatever it had a moment ago
+	}}
 	dial := dialer.DialContext
 	if k.dial != nil {
 		dial = k.dial
@@ -129,22 +127,26 @@ func (k *Kubelets) secure(ctx context.Context, conn net.Conn, address string) (n
 
 var errNotGlobal = errors.New("address not allowed")
 
-// checkGlobal rejects addresses that lead to this machine, to its link, or to many.
-func checkGlobal(hostport string) error {
+// checkAddress rejects addresses that are not global. A kubelet may be on this machine.
+func checkAddress(hostport string, global bool) error {
 	at, err := netip.ParseAddrPort(hostport)
 	if err != nil {
 		return err
 	}
-	if !isGlobal(at.Addr()) {
-		return errNotGlobal
+	if isGlobal(at.Addr()) || !global && webhook.Plain(at.Addr()).IsLoopback() {
+		return nil
 	}
-	return nil
+	return errNotGlobal
 }
 
+// isGlobal reports whether an address leads neither to this machine, nor to its link, nor to many, nor to where a
+// cloud tells the machine its secrets.
 func isGlobal(a netip.Addr) bool {
-	a = a.Unmap()
-	broadcast := a.Is4() && a.As4() == [4]byte{255, 255, 255, 255}
-	return a.IsValid() && !a.IsUnspecified() && !a.IsLoopback() && !a.IsMulticast() && !a.IsLinkLocalUnicast() && !broadcast
+	if !a.IsValid() {
+		return false
+	}
+	a = webhook.Plain(a)
+	return a.IsGlobalUnicast() && !webhook.IsMetadata(a)
 }
 
 // kubelet returns where the kubelet of a node is.

@@ -334,7 +334,7 @@ func TestProxiesDoNotReachThisMachine(t *testing.T) {
 	n, err := strconv.Atoi(port)
 	require.NoError(t, err)
 	s := serve(t, Options{Kubelets: &Kubelets{}})
-	for i, address := range []string{"localhost", "127.0.0.1", "::1", "0.0.0.0", "::ffff:127.0.0.1", "169.254.169.254"} {
+	for i, address := range []string{"localhost", "127.0.0.1", "::1", "0.0.0.0", "::ffff:127.0.0.1", "169.254.169.254", "64:ff9b::7f00:1", "fd00:ec2::254"} {
 		name := fmt.Sprint("n", i)
 		s.must(t, 201, "POST", "/api/v1/nodes", fmt.Sprintf(`{"metadata":{"name":%q},"status":{"addresses":[{"type":"Hostname","address":%q}],"daemonEndpoints":{"kubeletEndpoint":{"Port":%d}}}}`, name, address, n))
 		for _, id := range []string{name, name + ":" + port, "http:" + name + ":" + port, "https:" + name + ":1"} {
@@ -342,4 +342,8 @@ func TestProxiesDoNotReachThisMachine(t *testing.T) {
 		}
 	}
 	require.Empty(t, hit)
+
+	// A kubelet may be on this machine, and not where a cloud keeps its secrets.
+	s.must(t, 201, "POST", podsPath, podNamed("there", `"nodeName":"n5",`))
+	require.Contains(t, s.must(t, 500, "GET", podsPath+"/there/log", "")["message"], "address not allowed")
 }
