@@ -3,6 +3,7 @@ package extension
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,10 +62,16 @@ func TestAUTHN_18_ERR_18_ALookUpThatFailsIsFatal(t *testing.T) {
 // lookUp does the first step of Run, whose error Run returns.
 func (w *world) lookUp(tolerate bool) (said string, err error) {
 	w.t.Helper()
-	var log strings.Builder
+	var mu sync.Mutex
+	var log strings.Builder // guarded by mu: whoever looks up logs, and so does who waits
+	write := func(_, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		log.WriteString(line)
+	}
 	e, err := New(Config{
 		Name: "fleet", Namespace: "default", Kinds: []registry.Definition{ships}, Host: w.as(account[0], account[1:]...),
-		TolerateLookupFailure: tolerate, Log: funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{}),
+		TolerateLookupFailure: tolerate, Log: funcr.New(write, funcr.Options{}),
 	})
 	require.NoError(w.t, err)
 	ctx, stop := context.WithCancel(w.t.Context())
