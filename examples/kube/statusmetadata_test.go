@@ -33,6 +33,9 @@ func TestUPDATE_11_MetadataThatChangeWithTheStatus(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
+// writtenSoon are the fields of the statuses that the server itself writes to new objects.
+var writtenSoon = map[string]string{"ValidatingAdmissionPolicy": "observedGeneration", "FlowSchema": "conditions"}
+
 // statusMetadata creates an object of each kind with a status, writes its status with other
 // metadata, and returns which of them are kept.
 func statusMetadata(t *testing.T, s *target) map[string][]string {
@@ -57,9 +60,9 @@ func statusMetadata(t *testing.T, s *target) map[string][]string {
 			continue // another object of the kind will do
 		}
 		path := collection + "/" + word(metadata["name"])
-		if word(object["kind"]) == "ValidatingAdmissionPolicy" { // its status is written soon, which would be a conflict
+		if written := writtenSoon[word(object["kind"])]; written != "" { // which would be a conflict
 			require.Eventually(t, func() bool {
-				return at(s.must(t, 200, "GET", path, ""), "status", "observedGeneration") != nil
+				return at(s.must(t, 200, "GET", path, ""), "status", written) != nil
 			}, time.Minute, 10*time.Millisecond)
 		}
 		made := s.must(t, 200, "GET", path, "")
