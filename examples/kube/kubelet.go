@@ -75,11 +75,16 @@ func newReach(k *Kubelets) *reach {
 		nodes: k.transport(true), others: (&Kubelets{dial: k.dial}).transport(true),
 	}
 	if len(out.addresses) == 0 {
-		out.addresses = []corev1.NodeAddressType{
-			corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeExternalDNS, corev1.NodeExternalIP,
-		}
+		out.addresses = NodeAddressTypes()
 	}
 	return out
+}
+
+// NodeAddressTypes returns all types of addresses of nodes, in the default order of [Kubelets].
+func NodeAddressTypes() []corev1.NodeAddressType {
+	return []corev1.NodeAddressType{
+		corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeExternalDNS, corev1.NodeExternalIP,
+	}
 }
 
 // transport makes connections for one request each, so that nothing is left open that nobody closes.

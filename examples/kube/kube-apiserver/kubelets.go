@@ -29,9 +29,7 @@ func (k *kubelets) flags(f *pflag.FlagSet) {
 }
 
 func addressTypes() (out []string) {
-	for _, t := range []corev1.NodeAddressType{
-		corev1.NodeHostName, corev1.NodeInternalDNS, corev1.NodeInternalIP, corev1.NodeExternalDNS, corev1.NodeExternalIP,
-	} {
+	for _, t := range kube.NodeAddressTypes() {
 		out = append(out, string(t))
 	}
 	return out
