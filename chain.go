@@ -47,6 +47,10 @@ func (s *Server) links() []link {
 		{"authorize", s.authorize},       // may they do exactly what was parsed
 		{"body", s.withoutBody},          // nobody waits for the body of a GET
 	}
+	if s.cfg.tracer != nil {
+		at := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" })
+		always = slices.Insert(always, at+1, link{"trace", s.withSpan}) // nobody unknown has a span
+	}
 	if s.audit != nil {
 		at := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" })
 		always = slices.Insert(always, at+1, link{"audit", s.withReceipt}) // the request is recorded before anything is done
@@ -142,6 +146,7 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 			for _, to := range s.reports {
 				s.report(to, x)
 			}
+			s.report(endSpan, x)
 		}()
 		next.ServeHTTP(res, r.WithContext(x))
 		returned = true

@@ -20,12 +20,13 @@ import (
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/tracing"
 )
 
 // Option sets up a Server. New takes options and reports everything that is wrong with them.
 //
 // There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Audit,
-// Before, CheckHealth and LogTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
+// Before, CheckHealth, LogTo and TraceTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
 // Schemas and Sources. The zero value of each of their fields stands for the documented default, so a program
 // writes only what differs:
 //
@@ -51,7 +52,8 @@ type config struct {
 	checks         []endpointChecks
 	inserted       []insertion
 	log            logr.Logger
-	behind         backends // nil unless other servers stand behind this one
+	tracer         tracing.Tracer // nil: no request is followed
+	behind         backends       // nil unless other servers stand behind this one
 
 	kubernetes   Kubernetes
 	watches      Watches
@@ -189,6 +191,19 @@ func CheckHealth(to health.Endpoint, checks ...health.Check) Option {
 // logr.Discard() turns the log off.
 func LogTo(log logr.Logger) Option {
 	return optionFunc(func(c *config) error { c.log = log; return nil })
+}
+
+// TraceTo has requests followed: the tracer begins a span for each request whose sender is known, and is
+// told what it consists of. The module tracing/otel sends spans to a collector. Default: nobody is told
+// anything.
+func TraceTo(t tracing.Tracer) Option {
+	return optionFunc(func(c *config) error {
+		c.tracer = t
+		if guard.IsNil(t) {
+			return errors.New("TraceTo: the tracer is nil")
+		}
+		return nil
+	})
 }
 
 // adding makes an option that appends to a list of the configuration.

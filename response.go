@@ -70,9 +70,9 @@ func (w *response) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// clock returns the time if the audit log may want to know how long it takes to send something.
+// clock returns the time if the audit log or a tracer may want to know how long it takes to send something.
 func (w *response) clock() (now time.Time) {
-	if w.recording != nil {
+	if w.recording != nil || w.exchange.Span() != nil {
 		now = time.Now()
 	}
 	return now
@@ -80,7 +80,7 @@ func (w *response) clock() (now time.Time) {
 
 // wrote adds the time since a clock to that of the answer.
 func (w *response) wrote(began time.Time) {
-	if w.recording != nil {
+	if !began.IsZero() {
 		w.exchange.Spend(request.Writing, time.Since(began))
 	}
 }

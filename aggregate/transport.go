@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/webhook"
+	"github.com/kindwright/kindwright/tracing"
 )
 
 // What a connection to a back end may take.
@@ -127,7 +128,7 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	if len(r.Header["Upgrade"]) > 0 {
 		through = c.upgrades
 	}
-	res, err := through.RoundTrip(r)
+	res, err := tracing.Send(r, through.RoundTrip)
 	if err != nil {
 		c.released()
 		return nil, err

@@ -164,6 +164,12 @@ func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 			func(text []byte) error { _, err := config.ParseEncryption(text); return err },
 		},
 		{
+			"TracingConfiguration", "endpoint: collector:4317",
+			[]string{"apiserver.config.k8s.io", "apiserver.k8s.io", "apiserver.example.dev"},
+			[]string{"v1alpha1", "v1beta1", "v1"},
+			func(text []byte) error { _, err := config.ParseTracing(text); return err },
+		},
+		{
 			"Policy", "rules: [{level: None}]",
 			[]string{"audit.k8s.io", "audit.example.dev"},
 			[]string{"v1"},

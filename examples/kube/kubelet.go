@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/tracing"
 )
 
 // Kubelets says how the server reaches what runs in a cluster: kubelets for logs, commands and ports of
@@ -201,7 +202,7 @@ func (r *reach) log(ctx context.Context, p *corev1.Pod, container string, q url.
 	if anyKubelet {
 		transport = r.unverified
 	}
-	res, err := transport.RoundTrip(req)
+	res, err := tracing.Send(req, transport.RoundTrip)
 	if err != nil {
 		return nil, told(fmt.Sprintf("Get %q: %v", at, err))
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/tracing"
 )
 
 // passage is a request on its way to something in the cluster.
@@ -57,7 +58,7 @@ var errNotUpgraded = errors.New("invalid upgrade response")
 func (p *passage) serve(w http.ResponseWriter, r *http.Request) error {
 	var failed error
 	proxy := &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: p.transport, FlushInterval: -1, ModifyResponse: p.inspect,
+		Rewrite: p.rewrite, Transport: tracing.Transport{Base: p.transport}, FlushInterval: -1, ModifyResponse: p.inspect,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // the client is told
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
 			failed = p.failure(r.Context(), err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/pause"
+	"github.com/kindwright/kindwright/tracing"
 )
 
 // Connection is where documents go, and how the sender proves who it is.
@@ -86,7 +87,7 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	res, err := c.Client.Do(r)
+	res, err := tracing.Send(r, c.Client.Do)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ var house = [...][]room{
 	0: {
 		{path: "meta", std: true, why: "the nouns: kinds, names, object metadata, selectors, options, Status, Table"},
 		{path: "storage", std: true, why: "bytes, keys, revisions: the driver contract and the portable Store"},
+		{path: "tracing", std: true, why: "what a server tells about the way of its requests"},
 		{path: "metrics", std: true, why: "what a scrape returns, for adapters to other systems"},
 		{path: "health", why: "named checks and their handlers; says through logr which check failed and why"},
 		{path: "internal/json", why: "door: JSON"},

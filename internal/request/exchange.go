@@ -115,6 +115,7 @@ type Exchange struct {
 	annotations annotations
 	side        sideDecisions
 	latencies   latencies
+	trace       atomic.Pointer[trace] // nil for a request that is not followed
 }
 
 // Decision is what the authorizer said, and why. A refusal is Deny, whatever the reason for it.
@@ -160,6 +161,11 @@ func (x *Exchange) Value(key any) any {
 		}
 		if u := x.User.Load(); u != nil {
 			return u
+		}
+	}
+	if t := x.trace.Load(); t != nil {
+		if v := t.Value(key); v != nil {
+			return v
 		}
 	}
 	return x.bounded.Value(key)

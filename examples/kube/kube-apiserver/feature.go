@@ -74,6 +74,7 @@ func (g gates) names() []string {
 // Gates that this program itself has a use for. The library tests others.
 const (
 	gateIdentity = "APIServerIdentity"
+	gateTracing  = "APIServerTracing"
 	gateFlagz    = "ComponentFlagz"
 	gateStatusz  = "ComponentStatusz"
 	gateCBOR     = "CBORServingAndStorage"
@@ -113,7 +114,7 @@ const (
 // usedGates are the gates that this program itself has a use for.
 func usedGates() []string {
 	return []string{
-		gateIdentity, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
+		gateIdentity, gateTracing, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions,
 		gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,

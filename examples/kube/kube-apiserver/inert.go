@@ -54,7 +54,7 @@ func inertFlags() map[string]string {
 		"string": `debug-socket-path egress-selector-config-file
 			endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file
-			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,
+			show-hidden-metrics-for-version storage-backend storage-media-type vmodule`,
 		"strings": `admission-control etcd-servers-overrides watch-cache-sizes`,
 	}
 }

@@ -122,7 +122,12 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing()),
+	followed, endSpans, err := o.spans.open(ctx, log, o.host())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endSpans()) }()
+	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing(), followed),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from, reached), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
 		behind,

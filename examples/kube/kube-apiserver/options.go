@@ -42,6 +42,7 @@ type options struct {
 	proxy         frontProxy
 	aggregation   aggregation
 	kubelets      kubelets
+	spans         spans
 	authn         authnflags.Flags
 	accounts      authnflags.ServiceAccounts
 	authorization accessflags.Authorization
@@ -132,6 +133,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.proxy.flags(f)
 	o.aggregation.flags(f)
 	o.kubelets.flags(f)
+	f.StringVar(&o.spans.file, "tracing-config-file", "", "a TracingConfiguration: where the spans of requests are sent, and which requests have one")
 	o.metrics.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
@@ -254,6 +256,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 	problems = append(problems, o.checkControllers()...)
 	problems = append(problems, o.checkTLS()...)
 	problems = append(problems, o.checkGates()...)
+	problems = append(problems, o.spans.read(o.features))
 	problems = append(problems, o.checkAdmissionConfig()...)
 	problems = append(problems, o.checkRuntimeConfig()...)
 	problems = append(problems, o.metrics.check()...)
