@@ -233,7 +233,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	defer s.Wait()
 	defer starts.Wait()
 	defer stop()
-	listener, err := cfg.listen(ctx)
+	listener, err := cfg.listen(ctx, s.cfg.http.OnlyHTTP1)
 	if err != nil {
 		return fmt.Errorf("kindwright: %w", err)
 	}
@@ -267,7 +267,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	}
 }
 
-func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
+func (c *runConfig) listen(ctx context.Context, onlyHTTP1 bool) (net.Listener, error) {
 	if c.tls.MinVersion < tls.VersionTLS12 {
 		c.tls.MinVersion = tls.VersionTLS12 // A12
 	}
@@ -284,6 +284,9 @@ func (c *runConfig) listen(ctx context.Context) (net.Listener, error) {
 	if c.clientCAs != nil {
 		// net/http adds its protocols to the configuration of the server and not to the one for a client.
 		c.tls.NextProtos = []string{"h2", "http/1.1"}
+		if onlyHTTP1 {
+			c.tls.NextProtos = c.tls.NextProtos[1:]
+		}
 		c.tls.GetConfigForClient = namesAuthorities(c.tls.Clone(), c.clientCAs)
 	}
 	if c.listener != nil {
@@ -347,7 +350,7 @@ func (s *Server) checkCertificates(healthy func() error) error {
 func (s *Server) httpServer(cfg *runConfig) *http.Server {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(true)
+	protocols.SetHTTP2(!s.cfg.http.OnlyHTTP1)
 	return &http.Server{
 		Handler:                      s,
 		TLSConfig:                    cfg.tls,

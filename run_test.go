@@ -228,3 +228,22 @@ func TestBadRunOptionsRefuseToStart(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, srv.Run(t.Context(), kindwright.Listen(taken.Addr().String())), "address already in use")
 }
+
+// HTTP.OnlyHTTP1 holds for connections that are told the authorities of clients too.
+func TestOPS_02_RunWithoutHTTP2(t *testing.T) {
+	pool := x509.NewCertPool()
+	for name, more := range map[string][]kindwright.RunOption{
+		"alone":            nil,
+		"with authorities": {kindwright.TLS{ClientCAs: func() *x509.CertPool { return pool }}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := startRun(t, []kindwright.Option{kindwright.HTTP{OnlyHTTP1: true}}, append(more, kindwright.Listen("127.0.0.1:0"))...)
+			res, err := r.get(t, "/version")
+			require.NoError(t, err)
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, 1, res.ProtoMajor)
+			r.stop()
+			require.NoError(t, <-r.done)
+		})
+	}
+}

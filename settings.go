@@ -114,6 +114,9 @@ type HTTP struct {
 	// Source: security vector H1.
 	MaxStreams int
 
+	// OnlyHTTP1 has Run speak HTTP/1.1 alone. Default: HTTP/2 too.
+	OnlyHTTP1 bool
+
 	// GoawayChance is the fraction of HTTP/2 requests after which the client is asked to connect
 	// anew, so that clients spread over the servers behind a load balancer. Requests in flight
 	// finish. From 0, the default, to 0.02; 0.001 is a good start.

@@ -41,6 +41,10 @@ type Options struct {
 	// `kubernetes` has no endpoints.
 	Endpoint netip.AddrPort
 
+	// ServiceNodePort is the port of nodes under which the service `kubernetes` can be reached. By default
+	// there is none.
+	ServiceNodePort int32
+
 	// Tokens issues the tokens of service accounts. Without it there are none.
 	Tokens *serviceaccount.Tokens
 

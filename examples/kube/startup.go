@@ -157,6 +157,9 @@ func (c *cluster) ownService() []bootstrap {
 			}},
 		},
 	}
+	if c.ServiceNodePort != 0 {
+		service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, c.ServiceNodePort
+	}
 	again := service.DeepCopy() // it keeps its address, also when the options have another range now
 	again.Spec.ClusterIP, again.Spec.IPFamilyPolicy = "", nil
 	out := []bootstrap{{resource: services, object: service, current: true, again: again}}

@@ -41,18 +41,16 @@ func (v *inert) Type() string {
 // value.
 func inertFlags() map[string]string {
 	return map[string]string{
-		"bool": `aggregator-reject-forwarding-redirect contention-profiling disable-http2-serving
-			enable-logs-handler
+		"bool": `aggregator-reject-forwarding-redirect enable-logs-handler
 			log-json-split-stream log-text-split-stream permit-address-sharing permit-port-sharing
 			watch-cache`,
-		"int": `delete-collection-workers
-			kubernetes-service-node-port lease-reuse-duration-seconds max-connection-bytes-per-sec`,
+		"int": `delete-collection-workers lease-reuse-duration-seconds max-connection-bytes-per-sec`,
 		"duration": `coordinated-leadership-lease-duration
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"string": `debug-socket-path egress-selector-config-file
-			endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
+		"string": `egress-selector-config-file
+			endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file
 			show-hidden-metrics-for-version storage-backend storage-media-type vmodule`,
 		"strings": `admission-control etcd-servers-overrides watch-cache-sizes`,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -13,7 +12,6 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
@@ -68,8 +66,12 @@ const maxOps = 10_000
 
 // serve runs the server until ctx ends.
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
-	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
-	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	log := o.log(errOut)
+	endProfiles, err := o.profiles(ctx, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endProfiles()) }()
 	tokens, err := o.accounts.Open(log)
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 		own = append(own, kinds.NoNamespaceController())
 	}
 	return kube.Kinds(kube.Options{
-		ServiceRange: o.serviceRange, SecondServiceRange: o.secondRange, NodePorts: o.nodePorts, Endpoint: o.endpoint(), Tokens: tokens,
+		ServiceRange: o.serviceRange, SecondServiceRange: o.secondRange, NodePorts: o.nodePorts, ServiceNodePort: o.ownNodePort, Endpoint: o.endpoint(), Tokens: tokens,
 		Kubelets: reached,
 		Without:  o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), AggregateRoles: o.runs(roleAggregation),

@@ -60,6 +60,7 @@ type options struct {
 	secondRange     netip.Prefix
 	nodePortRange   string
 	nodePorts       [2]int32
+	ownNodePort     int32 // of the service kubernetes
 	allowPrivileged bool
 	disabled        []string
 	enabled         []string
@@ -87,6 +88,7 @@ type options struct {
 	controllers           []string
 	advertise             net.IP
 	verbosity             int
+	logFormat             string
 	version               bool
 	tlsMinVersion         string
 	sniPairs              []string
@@ -100,8 +102,11 @@ type options struct {
 	origins          []string
 	goawayChance     float64
 	streams          int
+	onlyHTTP1        bool
 	retryAfter       bool
 	profiling        bool
+	contention       bool   // is part of the profiles
+	debugSocket      string // the path of a socket with the profiles
 	fairness         bool
 	reads, writes    int // in flight
 	maxObject        int
@@ -145,6 +150,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringVar(&o.etcdPrefix, "etcd-prefix", "/registry", "names the objects of this server among those of others that share a directory")
 	f.StringVar(&o.serviceCIDR, "service-cluster-ip-range", "10.0.0.0/24", "where services get their addresses from: a range, or one of each family, separated by a comma")
 	f.StringVar(&o.nodePortRange, "service-node-port-range", "30000-32767", "the ports that services are given on nodes")
+	f.Int32Var(&o.ownNodePort, "kubernetes-service-node-port", 0, "the port of nodes under which the service kubernetes can be reached; 0: none")
 	f.BoolVar(&o.allowPrivileged, "allow-privileged", false, "whether containers may be privileged")
 	f.StringSliceVar(&o.disabled, "disable-admission-plugins", nil,
 		"plugins that are not asked; without NamespaceLifecycle objects may be in namespaces that do not exist")
@@ -180,6 +186,10 @@ func (o *options) flags() *pflag.FlagSet {
 		"directives of the header Strict-Transport-Security of every answer: max-age=<seconds>, includeSubDomains, preload (default no header)")
 	f.IntVar(&o.maxObject, "max-object-bytes", 3<<19,
 		"how large an object may be, as JSON; larger ones lose their managedFields, or are refused with 413. The default is etcd's limit")
+	f.StringVar(&o.logFormat, "logging-format", logText, "how to log: text or json")
+	f.BoolVar(&o.onlyHTTP1, "disable-http2-serving", false, "whether to speak HTTP/1.1 alone")
+	f.BoolVar(&o.contention, "contention-profiling", false, "whether the profiles have where goroutines wait for each other")
+	f.StringVar(&o.debugSocket, "debug-socket-path", "", "a Unix socket with the profiles, for whoever may open it")
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
 	f.BoolVar(&o.version, "version", false, "print the version and exit")
 	own := flag.NewFlagSet("", flag.ContinueOnError)
@@ -250,6 +260,7 @@ func (o *options) check(f *pflag.FlagSet) error {
 		refuse("--etcd-prefix %q: %w", o.etcdPrefix, err)
 	}
 	problems = append(problems, o.checkRanges()...)
+	problems = append(problems, o.checkLog())
 	problems = append(problems, o.authorization.Check(modes()...)...)
 	problems = append(problems, o.tokenWebhook.Check()...)
 	problems = append(problems, o.checkPlugins()...)
@@ -322,6 +333,9 @@ func (o *options) checkRanges() (problems []error) {
 		problems = append(problems, fmt.Errorf("--secure-port %d is one of the ports of --service-node-port-range %s",
 			o.securePort, o.nodePortRange))
 	}
+	if o.ownNodePort != 0 && (o.ownNodePort < o.nodePorts[0] || o.ownNodePort > o.nodePorts[1]) {
+		problems = append(problems, fmt.Errorf("--kubernetes-service-node-port %d: must be 0 or a port of --service-node-port-range %s", o.ownNodePort, o.nodePortRange))
+	}
 	return problems
 }
 
@@ -345,6 +359,7 @@ func (o *options) settings() []kindwright.Option {
 		kindwright.HTTP{
 			RequestTimeout: o.requestTimeout, ShutdownDelay: o.shutdownDelay, LivezGrace: o.livezGrace,
 			RetryAfterShutdown: o.retryAfter, GoawayChance: o.goawayChance, MaxStreams: o.streams, StrictTransport: o.transport,
+			OnlyHTTP1: o.onlyHTTP1,
 		},
 		kindwright.Access{Origins: anywhere(o.origins), CheckOwnerReferences: slices.Contains(o.enabled, ownerref.Name)},
 		kindwright.Debug{Profiles: o.profiling},
