@@ -56,7 +56,7 @@ func TestEGRESS_01_02_DocumentsOfBothVersionsAndGroups(t *testing.T) {
 // CFG-02, CFG-03: documents are read strictly.
 func TestEGRESS_01_DocumentsThatAreNotRead(t *testing.T) {
 	for document, want := range map[string]string{
-		"kind: Lamp\napiVersion: v1": `kind: Invalid value: "Lamp"`,
+		"kind: Lamp\napiVersion: v1":                                                             `kind: Invalid value: "Lamp"`,
 		"apiVersion: apiserver.k8s.io/v1\nkind: EgressSelectorConfiguration":                     `apiVersion: Invalid value: "apiserver.k8s.io/v1"`,
 		head + "egressSelection: []":                                                             `egressSelection: Forbidden: unknown field, did you mean "egressSelections"?`,
 		head + "egressSelections: [{Name: cluster}]":                                             "egressSelections[0].Name: Forbidden: unknown field",
