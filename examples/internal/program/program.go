@@ -103,6 +103,9 @@ func (f *flags) kubernetes() kindwright.Kubernetes {
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	if err := f.tunnels.open(log); err != nil {
+		return err
+	}
 	given, err := readCredentials(f, log) // before anything is created: an invalid flag leaves nothing behind
 	if err != nil {
 		return err
@@ -110,7 +113,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	defer f.accounts.Close()
 	defer func() { err = errors.Join(err, given.signed.Close()) }()
 	authorizer, err := f.authorization.Open(accessflags.Options{
-		Types: authorizers(), Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Types: authorizers(), Egress: f.tunnels.selector, Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return err
@@ -121,7 +124,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if done, err := f.store.Instead(ctx, f.dataDir, out); done || err != nil {
 		return err
 	}
-	policy, sinks, err := f.audit.Open(log)
+	policy, sinks, err := f.audit.Open(log, f.tunnels.selector)
 	if err != nil {
 		return err
 	}
@@ -147,7 +150,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	srv, err := kindwright.New(db,
+	srv, err := kindwright.New(db, append(f.tunnels.options(),
 		kindwright.Serve(served(f, authorizer.Types(), given.accounts)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizer),
@@ -166,7 +169,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		f.limits(),
 		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -265,12 +268,12 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	}
 	c.checks = append(c.checks, f.accounts.Checks()...)
 	c.signed, err = f.authn.Open(authnflags.Options{
-		Options: jwt.Options{Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Options: jwt.Options{Egress: f.tunnels.selector, Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return c, err
 	}
-	if c.webhook, err = f.tokenWebhook.Open(log, f.accounts.Audiences()...); err != nil {
+	if c.webhook, err = f.tokenWebhook.Open(log, f.tunnels.selector, f.accounts.Audiences()...); err != nil {
 		return c, errors.Join(err, c.signed.Close())
 	}
 	return c, nil

@@ -51,7 +51,7 @@ func inertFlags() map[string]string {
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"string": `debug-socket-path egress-selector-config-file
+		"string": `debug-socket-path
 			endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size logging-format min-compatibility-version
 			peer-advertise-ip peer-advertise-port peer-ca-file
 			show-hidden-metrics-for-version storage-backend storage-media-type tracing-config-file vmodule`,

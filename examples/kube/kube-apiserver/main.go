@@ -70,6 +70,9 @@ const maxOps = 10_000
 func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	level := slog.Level(1 - o.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	if err := o.tunnels.open(log); err != nil {
+		return err
+	}
 	tokens, err := o.accounts.Open(log)
 	if err != nil {
 		return err
@@ -108,7 +111,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	policy, sinks, err := o.audit.Open(log)
+	policy, sinks, err := o.audit.Open(log, o.tunnels.selector)
 	if err != nil {
 		return err
 	}
@@ -125,7 +128,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing()),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from, reached), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
-		behind,
+		behind, o.tunnels.option(),
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),
