@@ -28,6 +28,7 @@ import (
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
@@ -54,8 +55,9 @@ type Store interface {
 	CheckFlags() []error
 	// Instead does what a flag asks for instead of serving, and reports whether one did.
 	Instead(ctx context.Context, dataDir string, out io.Writer) (done bool, err error)
-	// Open opens the store. The data directory exists.
-	Open(ctx context.Context, dataDir string, log logr.Logger) (storage.Backend, error)
+	// Open opens the store. The data directory exists. A store that is elsewhere is reached with through, or
+	// directly if that is nil.
+	Open(ctx context.Context, dataDir string, through egress.DialFunc, log logr.Logger) (storage.Backend, error)
 	// String names the kind of the store for people.
 	String() string
 }
@@ -191,7 +193,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 
 // openStore opens the store, encrypted as the flags say.
 func openStore(ctx context.Context, f *flags, log logr.Logger) (storage.Backend, []health.Check, error) {
-	db, err := f.store.Open(ctx, f.dataDir, log)
+	db, err := f.store.Open(ctx, f.dataDir, f.tunnels.selector.Dialer(egress.Etcd), log)
 	if err != nil {
 		return nil, nil, err
 	}
