@@ -2,6 +2,7 @@ package egresstest
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func ListenTCP(t testing.TB, secure *tls.Config) *Server {
 
 func serve(t testing.TB, network, address string, secure *tls.Config) *Server {
 	t.Helper()
-	l, err := net.Listen(network, address)
+	l, err := new(net.ListenConfig).Listen(t.Context(), network, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +184,7 @@ func (s *Server) treat(c net.Conn) {
 		_, _ = io.WriteString(c, "HTTP/1.1 405 Method Not Allowed\r\n\r\n")
 		return
 	}
-	far, err := net.Dial("tcp", to)
+	far, err := new(net.Dialer).DialContext(context.Background(), "tcp", to)
 	if err != nil {
 		_, _ = io.WriteString(c, "HTTP/1.1 502 Bad Gateway\r\n\r\n")
 		return
