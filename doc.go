@@ -22,7 +22,8 @@
 //   - client: a small typed client; apitest: a server inside a test
 //   - health: /healthz, /livez, /readyz; metrics: what /metrics says, for other programs
 //   - audit: records of what was done
-//   - aggregate, extension: servers in front of others, and behind a Kubernetes cluster
+//   - aggregate, extension: servers in front of others, and behind a Kubernetes cluster; egress: the
+//     tunnels to them
 //   - cel, apply: the rules in expressions, and who owns which field, for programs that need these
 //     alone; config: files in the formats of kube-apiserver
 //

@@ -52,6 +52,9 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 	if s.cfg.behind != nil || f.cfg.behind != nil {
 		problems = append(problems, errors.New("Aggregate: a server that answers for others cannot be forked"))
 	}
+	if f.cfg.egress != s.cfg.egress {
+		problems = append(problems, errors.New("Egress: a fork connects as the server does"))
+	}
 	problems = append(problems, f.cfg.readFeatures())
 	f.draining, f.drain = context.WithCancel(context.Background())
 	if err := errors.Join(problems...); err != nil {

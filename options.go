@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/engine"
@@ -25,7 +26,7 @@ import (
 
 // Option sets up a Server. New takes options and reports everything that is wrong with them.
 //
-// There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Audit,
+// There are two forms. Functions add to the server: Serve, Authenticate, Authorize, Admit, Audit, Egress,
 // Before, CheckHealth, LogTo and TraceTo. Values tune it: Kubernetes, Watches, HTTP, Access, Limits, Housekeeping,
 // Schemas and Sources. The zero value of each of their fields stands for the documented default, so a program
 // writes only what differs:
@@ -54,6 +55,7 @@ type config struct {
 	log            logr.Logger
 	tracer         tracing.Tracer // nil: no request is followed
 	behind         backends       // nil unless other servers stand behind this one
+	egress         *egress.Selector
 
 	kubernetes   Kubernetes
 	watches      Watches
@@ -131,6 +133,31 @@ func (c *config) prices() cel.Prices {
 // usual ones.
 func Serve(definitions ...registry.Definition) Option {
 	return adding("Serve", "definition", definitions, func(c *config) *[]registry.Definition { return &c.definitions })
+}
+
+// Egress says how the server connects to other servers: through the tunnels that an
+// EgressSelectorConfiguration names, or directly for traffic that it does not name. It is about what
+// objects of the server name: webhooks (egress.Cluster for those with a service, egress.ControlPlane for
+// those with a URL), conversion webhooks in the same way, and the back ends of Aggregate (egress.Cluster).
+// A tunnel that fails is a failure of the webhook or the back end; nothing is reached without it.
+//
+// Connections that the program makes itself take their dialer where they are made: jwt.Options,
+// config.AuthorizationOptions, and the method Through of the connections of webhooks that authenticate,
+// authorize, record or judge images. A backend in etcd takes that of egress.Etcd.
+//
+// It may be given once. The metrics apiserver_egress_dialer_… count the connections.
+// Source: EGRESS-13.
+func Egress(s *egress.Selector) Option {
+	return optionFunc(func(c *config) error {
+		switch {
+		case s == nil:
+			return errors.New("Egress: the selector is nil; make one with egress.Load, and look at its error")
+		case c.egress != nil:
+			return errors.New("Egress: it was given twice")
+		}
+		c.egress = s
+		return nil
+	})
 }
 
 // Authenticate adds authenticators. They are tried in order, and the first that knows the

@@ -194,6 +194,7 @@ func (s *Server) build() error {
 func (s *Server) env(domain string) registry.Env {
 	return registry.Env{
 		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Audiences: s.cfg.access.Audiences, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
+		Egress:      s.cfg.egress,
 		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices(), Compiled: s.cfg.compiled},
 	}
 }
@@ -267,6 +268,9 @@ func (s *Server) buildAccess() error {
 	collectFrom(s.meters, s.cfg.authorizers)
 	collectFrom(s.meters, s.cfg.definitions)
 	collectFrom(s.meters, []storage.Backend{s.backend})
+	if s.cfg.egress != nil {
+		s.cfg.egress.CollectMetrics(&s.meters.registry)
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/meta"
@@ -55,6 +56,7 @@ const (
 type Aggregator struct {
 	cfg     Config
 	domain  string
+	egress  *egress.Selector // how back ends are reached; nil: directly
 	engine  *engine.Engine
 	buffers buffers
 

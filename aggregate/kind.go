@@ -13,7 +13,7 @@ import (
 
 // Define serves the kind APIService and follows its objects. Option kindwright.Aggregate calls it.
 func (a *Aggregator) Define(env registry.Env) (registry.Bundle, error) {
-	if err := a.name(env.GroupDomain); err != nil {
+	if err := a.join(env); err != nil {
 		return registry.Bundle{}, err
 	}
 	all, err := registry.Kind[APIService]{
@@ -38,14 +38,14 @@ func (a *Aggregator) Define(env registry.Env) (registry.Bundle, error) {
 
 var errTwoServers = errors.New("aggregate: another server has this Aggregator: make one with aggregate.New for each server")
 
-// name sets the domain of the server, unless one runs already.
-func (a *Aggregator) name(domain string) error {
+// join sets what the server says, unless one runs already.
+func (a *Aggregator) join(env registry.Env) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.engine != nil {
 		return errTwoServers
 	}
-	a.domain = domain
+	a.domain, a.egress = env.GroupDomain, env.Egress
 	return nil
 }
 

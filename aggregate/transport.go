@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/tracing"
 )
@@ -255,8 +255,7 @@ func (b *backend) dial(ctx context.Context, network, address string, certificate
 			return nil, err
 		}
 	}
-	dialer := &net.Dialer{Control: b.of.refuse}
-	plain, err := dialer.DialContext(ctx, network, address)
+	plain, err := webhook.Dialer(b.of.egress.Dialer(egress.Cluster), net.Dialer{}, b.of.refuse)(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
@@ -314,12 +313,8 @@ func handshakeError(err error) error {
 }
 
 // refuse rejects addresses that a service must not lead to, after names were resolved.
-func (a *Aggregator) refuse(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("address of a service: %w", err)
-	}
-	switch ip := webhook.Plain(at.Addr()); {
+func (a *Aggregator) refuse(ip netip.Addr) error {
+	switch {
 	case ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified():
 		return errors.New("services at link-local, multicast and unspecified addresses are not asked")
 	case ip.IsLoopback() && !a.cfg.AllowLoopback:

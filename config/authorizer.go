@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/webhook"
+	"github.com/kindwright/kindwright/egress"
 	documents "github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
@@ -26,6 +27,9 @@ type AuthorizationOptions struct {
 
 	TypeNames  bool // as in AuthorizationRules
 	LabelNames bool
+
+	// Egress says how webhooks are reached, as egress.ControlPlane; nil: directly.
+	Egress *egress.Selector
 
 	Logger   logr.Logger // hears of reloads, and of webhooks that fail
 	ServerID string      // identifies the server in metrics, as a hash
@@ -182,6 +186,9 @@ func (z *Authorizer) webhook(a AuthorizerConfiguration, at status.Field) (authz.
 	}
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is reported as a problem
+	}
+	if to, err = to.Through(z.options.Egress.Dialer(egress.ControlPlane)); err != nil {
+		return nil, err
 	}
 	o := webhook.Options{
 		Name: a.Name, Version: c.SubjectAccessReviewVersion, Timeout: c.Timeout.Duration, FailurePolicy: webhook.FailurePolicy(c.FailurePolicy),

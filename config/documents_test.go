@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/authn/jwt"
 	"github.com/kindwright/kindwright/config"
+	"github.com/kindwright/kindwright/egress"
 	documents "github.com/kindwright/kindwright/internal/config"
 )
 
@@ -45,10 +46,15 @@ func problems(t *testing.T, err error) (out []string) {
 // AUTHNCFG-45, AUTHZCFG-20, AUD-31: Kubernetes' own validation finds the same errors at the same fields,
 // in the same words.
 func TestDocumentsAreJudgedAsByKubernetes(t *testing.T) {
+	through, err := egress.New(egress.Configuration{Selections: []egress.Selection{
+		{Name: "controlplane", Connection: &egress.Connection{ProxyProtocol: egress.ProtocolDirect}},
+		{Name: "cluster", Connection: &egress.Connection{ProxyProtocol: egress.ProtocolDirect}},
+	}}, egress.Options{})
+	require.NoError(t, err)
 	rules := config.AuthorizationRules{Types: []string{"AlwaysAllow", "AlwaysDeny", "ABAC", "Node", "RBAC"}, TypeNames: true}
 	for name, judge := range map[string]func(document []byte) error{
 		"authentication": func(document []byte) error {
-			_, err := jwt.Options{TakenIssuers: []string{"https://taken.example.com"}, EgressSelectors: true}.Parse(document)
+			_, err := jwt.Options{TakenIssuers: []string{"https://taken.example.com"}, Egress: through}.Parse(document)
 			return err
 		},
 		"authorization": func(document []byte) error {

@@ -168,7 +168,7 @@ func (w *withWebhooks) Define(env registry.Env) (registry.Bundle, error) {
 		resources[i] = &own
 	}
 	b.Resources = resources
-	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called, Matched: w.options.Stats.matched}
+	o := webhook.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Services: w.options.Services, Egress: env.Egress, Statics: w.options.Statics, Mutating: w.options.Mutating, Validating: w.options.Validating, Called: w.options.Stats.called, Matched: w.options.Stats.matched}
 	mutating, validating := webhook.Mutations(o), webhook.Plugin(o)
 	mutating.After = []string{policy.StaticMutatingName, policy.MutatingName}
 	validating.After = []string{policy.StaticName, policy.Name}

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/openapi"
@@ -369,6 +370,9 @@ type Env struct {
 	Authenticator authn.Authenticator
 	Authorizer    authz.Authorizer
 	Audiences     []string // of the server, for which tokens are meant that have none
+
+	// Egress says how the server connects to other servers; nil: directly.
+	Egress *egress.Selector
 
 	// Overlay says what the tags of Go types do not, where the types cannot be edited, as those of
 	// k8s.io/api: how lists merge, defaults, what is required.

@@ -152,7 +152,7 @@ func (x *index) hook(configuration string, w declared) *hook {
 	h.matcher, h.failed = match.Compile(w.resources())
 	h.client = sync.OnceValues(func() (*webhook.Client, error) {
 		to := webhook.ConfigOf(w.ClientConfig.URL, (*webhook.ServiceReference)(w.ClientConfig.Service), w.ClientConfig.CABundle)
-		to.Timeout, to.Users = h.timeout(), x.users
+		to.Timeout, to.Users, to.Egress = h.timeout(), x.users, x.o.Egress
 		client, err := webhook.New(to, webhook.Resolver(x.o.Services))
 		if h.made.Store(client); client != nil && h.dropped.Load() {
 			client.Close() // a request that began before asks once more

@@ -10,6 +10,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -31,6 +32,9 @@ type Options struct {
 	GroupDomain string          // the domain of the server's own groups; "" means k8s.io
 	Prices      cel.Prices      // what the parts of match conditions cost
 	Services    ServiceResolver // where services are; nil finds them by DNS, as "name.namespace.svc"
+
+	// Egress says how webhooks are reached; nil: directly.
+	Egress *egress.Selector
 
 	// Mutating and Validating are how the server proves to webhooks who it is; nil: it does not.
 	Mutating, Validating *Credentials

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/jws"
@@ -62,9 +63,10 @@ type Options struct {
 	// list.
 	OptionalIssuers bool
 
-	// EgressSelectors accepts the field egressSelectorType of an issuer, as Kubernetes does. The field
-	// has no effect, and Logger is told so. By default it is an error.
-	EgressSelectors bool
+	// Egress accepts the field egressSelectorType of an issuer, which Kubernetes has had since 1.34, and
+	// says how the server connects to issuers that have it. The traffic that the field names must be in the
+	// selector's configuration. By default the field is an error. Issuers without it are reached directly.
+	Egress *egress.Selector
 
 	// Logger is told which issuers cannot be reached, and about reloads. Default: nobody is told.
 	Logger logr.Logger
@@ -190,12 +192,6 @@ func (a *Authenticator) take(c Configuration) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range c.JWT {
-		if kind := p.Issuer.EgressSelectorType; kind != "" {
-			a.options.Logger.Error(nil, "egressSelectorType has no effect: there is no egress selector, so the server connects to the issuer directly",
-				"issuer", p.Issuer.URL, "egressSelectorType", kind)
-		}
-	}
 	next := &state{configuration: c, providers: map[string]*provider{}, proofs: proof.New[authn.User](maxProofs)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -212,7 +208,7 @@ func (a *Authenticator) take(c Configuration) (*state, error) {
 func (a *Authenticator) source(i Issuer) *source {
 	s, ok := a.sources[i.identity()]
 	if !ok {
-		s = newSource(i, a.options.Logger, a.options.transport)
+		s = newSource(i, a.options)
 		a.sources[i.identity()] = s
 		ctx, stop := context.WithCancel(a.work)
 		s.stop = stop

@@ -55,9 +55,9 @@ type Issuer struct {
 	// AudienceMatchPolicy is MatchAny. It may be empty if there is one audience.
 	AudienceMatchPolicy string `json:"audienceMatchPolicy,omitempty"`
 
-	// EgressSelectorType is a field of Kubernetes 1.34 and later: controlplane, cluster or empty.
-	// It is refused unless [Options.EgressSelectors] accepts it. It has no effect then: the server
-	// connects to issuers directly.
+	// EgressSelectorType is a field of Kubernetes 1.34 and later: controlplane, cluster or empty. It says
+	// through which tunnel the issuer is reached. It is refused unless [Options.Egress] has that tunnel,
+	// or says that such traffic goes directly.
 	// Source: AUTHNCFG-27, AUTHNCFG-47, READ-31.
 	EgressSelectorType string `json:"egressSelectorType,omitempty"`
 }

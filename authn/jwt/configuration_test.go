@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn/jwt"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/issuer"
 )
 
@@ -152,7 +153,7 @@ func TestAUTHNCFG_11_13_14_16_20_21_22_23_25_28_30_32_33_35_36_38_39_40_41_42_43
 // The later field of Kubernetes is refused, unless an option says that the document is one of Kubernetes.
 func TestREAD_31_AUTHNCFG_27_47_AnEgressSelectorIsRefused(t *testing.T) {
 	const refusal = "jwt[0].issuer.egressSelectorType: Forbidden: egress selection is not used for connections to issuers"
-	kubernetes := jwt.Options{EgressSelectors: true}
+	kubernetes := jwt.Options{Egress: directly(t, "controlplane", "cluster", "etcd")}
 	for _, value := range []string{"controlplane", "cluster", "etcd", "ControlPlane"} {
 		text := []byte(document(t, "[books]", "[books]\n    egressSelectorType: "+value))
 		_, err := jwt.Parse(text)
@@ -176,6 +177,23 @@ func TestREAD_31_AUTHNCFG_27_47_AnEgressSelectorIsRefused(t *testing.T) {
 	_, err := jwt.Parse([]byte(document(t, "[books]", `[books]
     egressSelectorType: ""`)))
 	require.NoError(t, err, "an empty text selects nothing")
+
+	for _, has := range [][]string{nil, {"cluster", "etcd"}} {
+		_, err = jwt.Options{Egress: directly(t, has...)}.Parse([]byte(document(t, "[books]", "[books]\n    egressSelectorType: controlplane")))
+		require.EqualError(t, err, `jwt[0].issuer.egressSelectorType: Invalid value: "controlplane": egress lookup for "controlplane" is not configured`)
+	}
+}
+
+// directly is a selector that names traffic, and has no tunnels.
+func directly(t testing.TB, traffic ...string) *egress.Selector {
+	t.Helper()
+	c := egress.Configuration{Selections: []egress.Selection{}}
+	for _, name := range traffic {
+		c.Selections = append(c.Selections, egress.Selection{Name: name, Connection: &egress.Connection{ProxyProtocol: egress.ProtocolDirect}})
+	}
+	s, err := egress.New(c, egress.Options{})
+	require.NoError(t, err)
+	return s
 }
 
 func TestAUTHNCFG_04_16_21_46_IssuersAreUnique(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/jws"
 	"github.com/kindwright/kindwright/internal/metrics"
@@ -71,26 +72,27 @@ type keySet struct {
 }
 
 // identity is what makes two configurations of an issuer share a source.
-type identity struct{ url, discoveryURL, authorities string }
+type identity struct{ url, discoveryURL, authorities, egress string }
 
 func (i Issuer) identity() identity {
-	return identity{i.URL, i.DiscoveryURL, i.CertificateAuthority}
+	return identity{i.URL, i.DiscoveryURL, i.CertificateAuthority, i.EgressSelectorType}
 }
 
-func newSource(i Issuer, log logr.Logger, transport http.RoundTripper) *source {
-	s := &source{issuer: i, transport: transport, log: log, kick: make(chan struct{}, 1), done: make(chan struct{})}
+func newSource(i Issuer, o Options) *source {
+	s := &source{issuer: i, transport: o.transport, log: o.Logger, kick: make(chan struct{}, 1), done: make(chan struct{})}
 	s.hash = digest([]byte(i.URL))
 	for outcome := range s.took {
 		s.took[outcome] = metrics.NewHistogram(latencies())
 	}
-	if transport == nil {
-		s.transport = newTransport(i.CertificateAuthority)
+	if s.transport == nil {
+		s.transport = newTransport(i, o.Egress)
 	}
 	return s
 }
 
-func newTransport(authorities string) *http.Transport {
+func newTransport(i Issuer, through *egress.Selector) *http.Transport {
 	t := &http.Transport{
+		DialContext:            through.Dialer(egress.Traffic(i.EgressSelectorType)),
 		Proxy:                  http.ProxyFromEnvironment,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:      true,
@@ -98,9 +100,9 @@ func newTransport(authorities string) *http.Transport {
 		MaxIdleConns:           1,
 		IdleConnTimeout:        time.Minute,
 	}
-	if authorities != "" {
+	if i.CertificateAuthority != "" {
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		t.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(authorities))
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM([]byte(i.CertificateAuthority))
 	}
 	return t
 }

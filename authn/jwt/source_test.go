@@ -17,11 +17,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/jwt"
+	"github.com/kindwright/kindwright/egress"
+	"github.com/kindwright/kindwright/egress/egresstest"
 	"github.com/kindwright/kindwright/internal/issuer"
 	"github.com/kindwright/kindwright/internal/metrics"
 )
@@ -153,19 +154,35 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 	})
 }
 
-func TestAUTHNCFG_27_47_EgressSelectionHasNoEffect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		i := example(t, "login.example.com")
-		for _, kind := range []string{"controlplane", "cluster", ""} {
-			n := newNetwork(i)
-			var said strings.Builder
-			o := jwt.Options{EgressSelectors: true, Logger: funcr.New(func(_, line string) { said.WriteString(line) }, funcr.Options{})}
-			a := open(t, o.WithTransport(n), provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = kind }))
-			require.Equal(t, kind != "", strings.Contains(said.String(), "egressSelectorType has no effect"), kind)
-			accepted(t, a, i.Token(nil))
-			require.Equal(t, 2, n.count(), "the server asks the issuer itself")
+// What is asked of an issuer goes through its tunnel, and nothing goes past it.
+func TestREAD_31_AUTHNCFG_27_47_EGRESS_13_AnIssuerIsAskedThroughItsTunnel(t *testing.T) {
+	tunnel := egresstest.Listen(t)
+	c, err := egress.Parse([]byte(tunnel.Document("cluster")))
+	require.NoError(t, err)
+	c.Selections = append(c.Selections, egress.Selection{Name: "controlplane", Connection: &egress.Connection{ProxyProtocol: egress.ProtocolDirect}})
+	through, err := egress.New(c, egress.Options{})
+	require.NoError(t, err)
+	for _, kind := range []string{"", "controlplane", "cluster"} {
+		tunnel.Forget()
+		i := issuer.New(t)
+		a := open(t, jwt.Options{Egress: through}, provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = kind }))
+		accepted(t, a, i.Token(nil))
+		if kind != "cluster" {
+			require.Empty(t, tunnel.Asked(), kind)
+			continue
 		}
-	})
+		for _, asked := range tunnel.Asked() {
+			require.Equal(t, strings.TrimPrefix(i.URL, "https://"), asked)
+		}
+		require.NotEmpty(t, tunnel.Asked())
+	}
+	tunnel.Close()
+	i := issuer.New(t)
+	a, err := jwt.New(jwt.Configuration{JWT: []jwt.Provider{provider(i, func(p *jwt.Provider) { p.Issuer.EgressSelectorType = "cluster" })}}, jwt.Options{Egress: through})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, a.Close()) }()
+	rejected(t, a, i.Token(nil), "the keys of the issuer are not known yet")
+	require.Empty(t, i.Requests(), "the issuer is not asked directly")
 }
 
 // Nothing that an issuer answers makes a server ask elsewhere, wait long or read much.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -147,10 +148,12 @@ func (v *validator) issuer(at status.Field, i Issuer) {
 func (v *validator) egress(at status.Field, selector string) {
 	switch {
 	case selector == "":
-	case !v.options.EgressSelectors:
+	case v.options.Egress == nil:
 		at.Forbidden("egress selection is not used for connections to issuers")
-	case selector != "controlplane" && selector != "cluster":
+	case selector != string(egress.ControlPlane) && selector != string(egress.Cluster):
 		at.Invalid(selector, "egress selector must be either controlplane or cluster")
+	case !v.options.Egress.Selects(egress.Traffic(selector)):
+		at.Invalid(selector, fmt.Sprintf("egress lookup for %q is not configured", selector))
 	}
 }
 

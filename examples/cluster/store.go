@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/examples/internal/program"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/storage"
@@ -73,7 +74,7 @@ func (c *cluster) CheckFlags() []error {
 func (c *cluster) Instead(context.Context, string, io.Writer) (bool, error) { return false, nil }
 
 // Open connects to etcd. Objects are not in the data directory.
-func (c *cluster) Open(ctx context.Context, _ string, log logr.Logger) (storage.Backend, error) {
+func (c *cluster) Open(ctx context.Context, _ string, through egress.DialFunc, log logr.Logger) (storage.Backend, error) {
 	settings, err := etcd.TLSFiles(c.caFile, c.certFile, c.keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-cafile, --etcd-certfile, --etcd-keyfile: %w", err)
@@ -88,7 +89,7 @@ func (c *cluster) Open(ctx context.Context, _ string, log logr.Logger) (storage.
 		Endpoints: strings.Split(c.servers, ","), TLS: settings,
 		User: c.user, Password: string(bytes.TrimRight(password, "\r\n")),
 		Prefix: c.prefix, Owner: owner, Restored: c.restored,
-		MaxRequestBytes: c.maxRequestBytes, Logger: log,
+		MaxRequestBytes: c.maxRequestBytes, Dial: through, Logger: log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-servers: %w", err)

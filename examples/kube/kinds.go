@@ -187,7 +187,7 @@ func (d definition) CollectMetrics(r *metrics.Registry) {
 // Define implements registry.Definition.
 func (d definition) Define(env registry.Env) (registry.Bundle, error) {
 	c := &cluster{
-		Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks, calls: d.calls, reach: newReach(d.Kubelets),
+		Options: d.Options, enumerations: newEnumerations(), signing: d.signing, checks: d.checks, calls: d.calls, reach: newReach(d.Kubelets, env.Egress),
 	}
 	if err := c.check(); err != nil {
 		return registry.Bundle{}, err

@@ -13,11 +13,11 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -65,15 +65,16 @@ type reach struct {
 	others     http.RoundTripper // ports of nodes, pods and services, at global addresses only
 }
 
-func newReach(k *Kubelets) *reach {
+func newReach(k *Kubelets, through *egress.Selector) *reach {
 	if k == nil {
 		return nil
 	}
+	tunnel := through.Dialer(egress.Cluster)
 	anybody := &Kubelets{Certificate: k.Certificate, dial: k.dial}
 	out := &reach{
 		addresses: k.Addresses,
-		kubelets:  k.transport(false), unverified: anybody.transport(false),
-		nodes: k.transport(true), others: (&Kubelets{dial: k.dial}).transport(true),
+		kubelets:  k.transport(tunnel, false), unverified: anybody.transport(tunnel, false),
+		nodes: k.transport(tunnel, true), others: (&Kubelets{dial: k.dial}).transport(tunnel, true),
 	}
 	if len(out.addresses) == 0 {
 		out.addresses = NodeAddressTypes()
@@ -89,11 +90,13 @@ func NodeAddressTypes() []corev1.NodeAddressType {
 }
 
 // transport makes connections for one request each, so that nothing is left open that nobody closes.
-func (k *Kubelets) transport(global bool) *http.Transport {
-	dialer := &net.Dialer{Timeout: reachDial, Control: func(_, address string, _ syscall.RawConn) error {
-		return checkAddress(address, global) // that a name has now, whatever it had a moment ago
-	}}
-	dial := dialer.DialContext
+func (k *Kubelets) transport(tunnel egress.DialFunc, global bool) *http.Transport {
+	dial := webhook.Dialer(tunnel, net.Dialer{Timeout: reachDial}, func(a netip.Addr) error {
+		return checkAddress(a, global) // that a name has now, whatever it had a moment ago
+	})
+	if tunnel != nil && global {
+		dial = resolved(dial)
+	}
 	if k.dial != nil {
 		dial = k.dial
 	}
@@ -134,15 +137,32 @@ func (k *Kubelets) secure(ctx context.Context, conn net.Conn, address string) (n
 var errNotGlobal = errors.New("address not allowed")
 
 // checkAddress rejects addresses that are not global. A kubelet may be on this machine.
-func checkAddress(hostport string, global bool) error {
-	at, err := netip.ParseAddrPort(hostport)
-	if err != nil {
-		return err
-	}
-	if isGlobal(at.Addr()) || !global && webhook.Plain(at.Addr()).IsLoopback() {
+func checkAddress(a netip.Addr, global bool) error {
+	if isGlobal(a) || !global && webhook.Plain(a).IsLoopback() {
 		return nil
 	}
 	return errNotGlobal
+}
+
+// resolved resolves names here, so that a tunnel is asked for an address that was judged. A proxy may speak
+// HTTP without TLS, as metadata services do, and whoever writes a node's status chooses the name.
+func resolved(dial egress.DialFunc) egress.DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range found {
+			if err := checkAddress(a, true); err != nil {
+				return nil, err
+			}
+		}
+		return dial(ctx, network, net.JoinHostPort(found[0].Unmap().String(), port))
+	}
 }
 
 // isGlobal reports whether an address leads neither to this machine, nor to its link, nor to many, nor to where a

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/authn/webhook"
+	"github.com/kindwright/kindwright/egress"
 )
 
 // TokenWebhook are the values of the flags of the webhook that authenticates tokens.
@@ -38,8 +39,9 @@ func (f *TokenWebhook) Check() (problems []error) {
 // Given reports whether there is a webhook.
 func (f *TokenWebhook) Given() bool { return f.connection != "" }
 
-// Open makes the authenticator, or nil if there is no webhook. audiences are those of the server.
-func (f *TokenWebhook) Open(log logr.Logger, audiences ...string) (*webhook.Webhook, error) {
+// Open makes the authenticator, or nil if there is no webhook. through says how the webhook is reached, nil:
+// directly; audiences are those of the server.
+func (f *TokenWebhook) Open(log logr.Logger, through *egress.Selector, audiences ...string) (*webhook.Webhook, error) {
 	if !f.Given() {
 		return nil, nil //nolint:nilnil // there is none
 	}
@@ -47,6 +49,9 @@ func (f *TokenWebhook) Open(log logr.Logger, audiences ...string) (*webhook.Webh
 	to, err := webhook.ReadConnection(f.connection, func(err error) {
 		log.Error(err, "a changed file cannot be read; its last good state counts", "flag", name)
 	})
+	if err == nil {
+		to, err = to.Through(through.Dialer(egress.ControlPlane))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

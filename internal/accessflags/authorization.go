@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/abac"
 	"github.com/kindwright/kindwright/config"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/feature"
 	"github.com/kindwright/kindwright/meta"
@@ -145,6 +146,7 @@ type Options struct {
 	Types map[string]func() (authz.Authorizer, error)
 
 	TypeNames bool // as kube-apiserver names authorizers; see config.AuthorizationRules
+	Egress    *egress.Selector
 	Logger    logr.Logger
 	ServerID  string // identifies the server in metrics, as a hash
 
@@ -177,7 +179,7 @@ func (f *Authorization) Open(o Options) (*config.Authorizer, error) {
 	for name, make := range o.Types {
 		types[name] = make
 	}
-	with := config.AuthorizationOptions{Types: types, TypeNames: o.TypeNames, Logger: o.Logger, ServerID: o.ServerID}
+	with := config.AuthorizationOptions{Types: types, TypeNames: o.TypeNames, Egress: o.Egress, Logger: o.Logger, ServerID: o.ServerID}
 	if f.file != "" {
 		if err := o.checkGate(); err != nil {
 			return nil, err

@@ -169,7 +169,7 @@ func TestWebhooksAreOpened(t *testing.T) {
 		}
 		require.Equal(t, c.wrong, wrong)
 		if c.wrong == nil {
-			a, err := f.Open(logr.Discard(), "api")
+			a, err := f.Open(logr.Discard(), nil, "api")
 			require.NoError(t, err)
 			require.Equal(t, c.args != nil, a != nil)
 		}
@@ -178,7 +178,7 @@ func TestWebhooksAreOpened(t *testing.T) {
 	var f accessflags.TokenWebhook
 	f.Add(set)
 	require.NoError(t, set.Parse([]string{"--authentication-token-webhook-config-file=" + good + ".none"}))
-	_, err = f.Open(logr.Discard())
+	_, err = f.Open(logr.Discard(), nil)
 	require.ErrorContains(t, err, "--authentication-token-webhook-config-file: ")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

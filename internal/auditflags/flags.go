@@ -12,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/audit/log"
 	"github.com/kindwright/kindwright/audit/webhook"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/files"
 )
 
@@ -144,8 +145,9 @@ func (s *sink) check() (problems []error) {
 }
 
 // Open reads the policy and opens the sinks. Without a policy there are no sinks, as nothing would
-// be recorded. The caller closes them, which Close does.
-func (f *Flags) Open(logger logr.Logger) (policy audit.Policy, sinks []audit.Sink, err error) {
+// be recorded. The caller closes them, which Close does. through says how the webhook is reached, nil:
+// directly.
+func (f *Flags) Open(logger logr.Logger, through *egress.Selector) (policy audit.Policy, sinks []audit.Sink, err error) {
 	if f.policy == "" {
 		if f.path != "" || f.connection != "" {
 			logger.Info("no audit policy file provided, so no events are recorded")
@@ -177,6 +179,9 @@ func (f *Flags) Open(logger logr.Logger) (policy audit.Policy, sinks []audit.Sin
 	}
 	if f.connection != "" {
 		to, err := webhook.ReadConnection(f.connection)
+		if err == nil {
+			to, err = to.Through(through.Dialer(egress.ControlPlane))
+		}
 		if err != nil {
 			return policy, sinks, fmt.Errorf("--audit-webhook-config-file: %w", err)
 		}

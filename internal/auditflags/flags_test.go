@@ -79,7 +79,7 @@ func TestAUD_21_BothSinksAreOpened(t *testing.T) {
 	open := func(args ...string) (int, error) {
 		f, _ := parse(t, args...)
 		require.Empty(t, f.Check())
-		_, sinks, err := f.Open(logr.Discard())
+		_, sinks, err := f.Open(logr.Discard(), nil)
 		require.NoError(t, auditflags.Close(sinks))
 		return len(sinks), err
 	}

@@ -1,7 +1,10 @@
 package connection
 
 import (
+	"context"
 	"crypto/tls"
+	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"sync"
@@ -36,6 +39,7 @@ type transport struct {
 	follow  *files.Follower // nil if no file is involved
 	renew   func() error    // makes new connections from now on
 	current atomic.Pointer[http.Transport]
+	dial    atomic.Pointer[Dial] // nil: directly
 }
 
 // newTransport makes a transport that calls config again when one of the files changes. Without a proxy,
@@ -53,12 +57,15 @@ func newTransport(proxy *url.URL, config func() (*tls.Config, error), failed fun
 		if err != nil {
 			return err
 		}
-		old := t.current.Swap(&http.Transport{
+		made := &http.Transport{
 			TLSClientConfig: c, ForceAttemptHTTP2: true, Proxy: through, DisableCompression: true,
 			TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: maxHeadBytes,
 			HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout},
-		})
-		if old != nil {
+		}
+		if dial := t.dial.Load(); dial != nil {
+			made.DialContext = *dial
+		}
+		if old := t.current.Swap(made); old != nil {
 			old.CloseIdleConnections()
 		}
 		return nil
@@ -70,6 +77,36 @@ func newTransport(proxy *url.URL, config func() (*tls.Config, error), failed fun
 	var err error
 	t.follow, err = files.Follow(read, failed, names...)
 	return t, err
+}
+
+// Dial connects to an address, "host:port".
+type Dial = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// Through makes the client of the connection connect with dial from now on: to the server, or to the proxy
+// through which the server is reached. With nil it stays as it is. Call it before the first request. A client
+// with a transport that is not of this package is an error, since it might connect by itself.
+func (c Connection) Through(dial Dial) (Connection, error) {
+	if dial == nil {
+		return c, nil
+	}
+	c = c.WithClient()
+	switch by := c.Client.Transport.(type) {
+	case *transport:
+		by.dial.Store(&dial)
+		return c, by.renew()
+	case *credentialed:
+		by.dial.Store(&dial)
+		return c, by.renew()
+	case nil:
+		client := *c.Client
+		client.Transport = &http.Transport{
+			DialContext: dial, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle, MaxResponseHeaderBytes: maxHeadBytes,
+		}
+		c.Client = &client
+		return c, nil
+	}
+	return c, fmt.Errorf("a client with a transport of the type %T cannot be led through a tunnel", c.Client.Transport)
 }
 
 // RoundTrip implements http.RoundTripper.

@@ -17,9 +17,9 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/connection"
 	"github.com/kindwright/kindwright/internal/pause"
@@ -33,6 +33,10 @@ type Config struct {
 	CABundle []byte        // PEM certificates of the authorities; none, or white space, means those of the system
 	Timeout  time.Duration // of one request; default 30 seconds
 	Users    *Users        // how the server proves who it is; nil: it does not
+
+	// Egress says how the server connects: to a service as to what runs in the cluster, to a URL as to the
+	// control plane, as in Kubernetes.
+	Egress *egress.Selector
 }
 
 // Users are credentials by the names of servers. The name of a service is the one below svc.
@@ -89,7 +93,7 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	out.transport = &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         dial(c.Service, host, resolve),
+		DialContext:         c.dial(host, resolve),
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: maxIdle,
 		MaxResponseHeaderBytes: maxHeadBytes,
 		// With HTTP/2 all requests would go to one of the servers behind a name.
@@ -162,8 +166,12 @@ func Authorities(bundle []byte) (*x509.CertPool, error) {
 }
 
 // dial returns what connects to the webhook, or to a proxy.
-func dial(s *Service, host string, resolve Resolver) func(ctx context.Context, network, address string) (net.Conn, error) {
-	dialer := &net.Dialer{Timeout: defaultTimeout, KeepAlive: defaultTimeout, Control: refuseLocalServices}
+func (c *Config) dial(host string, resolve Resolver) egress.DialFunc {
+	s, traffic := c.Service, egress.ControlPlane
+	if s != nil {
+		traffic = egress.Cluster
+	}
+	connect := Dialer(c.Egress.Dialer(traffic), net.Dialer{Timeout: defaultTimeout, KeepAlive: defaultTimeout}, refuseLocalServices)
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if s != nil && resolve != nil && address == host {
 			found, err := resolve(ctx, s.Namespace, s.Name, s.Port)
@@ -172,18 +180,14 @@ func dial(s *Service, host string, resolve Resolver) func(ctx context.Context, n
 			}
 			address = found
 		}
-		return dialer.DialContext(ctx, network, address)
+		return connect(ctx, network, address)
 	}
 }
 
-// refuseLocalServices rejects addresses that only this machine can ask, after names were resolved.
+// refuseLocalServices rejects addresses that only a machine itself can ask, after names were resolved.
 // Whoever configures a webhook would else read the answers in error messages.
-func refuseLocalServices(_, address string, _ syscall.RawConn) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return fmt.Errorf("address of a webhook: %w", err)
-	}
-	switch ip := Plain(at.Addr()); {
+func refuseLocalServices(ip netip.Addr) error {
+	switch {
 	case ip.IsLinkLocalUnicast() || ip.IsMulticast():
 		return errors.New("webhooks at link-local addresses are not asked")
 	case IsMetadata(ip):

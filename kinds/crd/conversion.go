@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
@@ -45,6 +46,7 @@ func (d *definitions) CollectMetrics(r *metrics.Registry) { d.conversions.Collec
 type conversions struct {
 	group   string
 	resolve webhook.Resolver
+	egress  *egress.Selector
 	metrics *apiserver.Conversions
 	inGo    map[string]registry.Converter // by the name of the definition
 	clients map[string]*sharedClient      // by configuration
@@ -58,9 +60,9 @@ type sharedClient struct {
 	users int
 }
 
-func newConversions(group string, d *definitions) *conversions {
+func newConversions(group string, d *definitions, through *egress.Selector) *conversions {
 	return &conversions{
-		group: group, resolve: d.resolve, metrics: &d.conversions, inGo: d.converters,
+		group: group, resolve: d.resolve, egress: through, metrics: &d.conversions, inGo: d.converters,
 		clients: map[string]*sharedClient{}, used: map[string]*sharedClient{},
 	}
 }
@@ -97,6 +99,7 @@ func (c *conversions) client(config *WebhookClientConfig) (*sharedClient, error)
 		return have, nil
 	}
 	to := webhook.ConfigOf(config.URL, (*webhook.ServiceReference)(config.Service), config.CABundle)
+	to.Egress = c.egress
 	client, err := webhook.New(to, c.resolve)
 	if err != nil {
 		return nil, err

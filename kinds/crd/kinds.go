@@ -73,7 +73,7 @@ func (d *definitions) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	hooks.Mark = func(t registry.Tree) registry.Tree { return markTerminating(t, finalizer) }
 	work := func() (admission.NamespaceGate, []registry.Hook) {
-		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d))
+		c := newController(env, all.Resources[0].GroupVersionResource(), finalizer, newConversions(group, d, env.Egress))
 		c.ageColumn, c.closedVersions, c.noRatcheting, c.memory = d.ageColumn, d.closedVersions, d.noRatcheting, with.memory
 		return nil, []registry.Hook{{Name: "crd-informer-synced", Start: c.start, Run: c.run}}
 	}

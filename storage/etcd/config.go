@@ -1,9 +1,11 @@
 package etcd
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -53,6 +55,10 @@ type Config struct {
 	// MaxLogBytes limits the memory for recent changes, from which watches are served that are a
 	// little behind; 0 is 32 MiB.
 	MaxLogBytes int
+
+	// Dial connects to a member, "host:port", such as through a tunnel; egress.Selector has one for
+	// egress.Etcd. Nil connects directly.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Logger logr.Logger // hears of outages
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,12 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 
 func (db *DB) clientConfig() clientv3.Config {
 	c := db.config
+	options := []grpc.DialOption{grpc.WithStatsHandler(sending{})}
+	if c.Dial != nil {
+		options = append(options, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return c.Dial(ctx, "tcp", address)
+		}))
+	}
 	return clientv3.Config{
 		Endpoints:            c.Endpoints,
 		TLS:                  c.TLS,
@@ -67,7 +74,7 @@ func (db *DB) clientConfig() clientv3.Config {
 		// the frame.
 		MaxCallSendMsgSize: c.MaxRequestBytes + requestRoom,
 		MaxUnaryRetries:    1, // attempts, not repetitions; 0 would be 100
-		DialOptions:        []grpc.DialOption{grpc.WithStatsHandler(sending{})},
+		DialOptions:        options,
 		Context:            db.life,
 		Logger:             zap.NewNop(), // what it says, our errors say
 	}

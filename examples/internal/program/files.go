@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -70,7 +71,7 @@ func (f *Files) Instead(ctx context.Context, dataDir string, out io.Writer) (don
 }
 
 // Open opens the store.
-func (f *Files) Open(_ context.Context, dataDir string, _ logr.Logger) (storage.Backend, error) {
+func (f *Files) Open(_ context.Context, dataDir string, _ egress.DialFunc, _ logr.Logger) (storage.Backend, error) {
 	if f.storage == "memory" {
 		return memory.New(), nil
 	}

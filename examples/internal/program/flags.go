@@ -47,6 +47,7 @@ type flags struct {
 	backup        bool
 
 	audit      auditflags.Flags
+	tunnels    tunnels
 	encryption encryptionflags.Flags
 
 	authn    authnflags.Flags
@@ -98,6 +99,7 @@ func parseFlags(args []string, out io.Writer, store Store) (*flags, error) {
 	f.authn.Add(set)
 	f.accounts.Add(set)
 	f.audit.Add(set)
+	f.tunnels.add(set)
 	f.encryption.Add(set)
 	store.AddFlags(set)
 	set.BoolVar(&f.version, "version", false, "print the version of the program, and end")

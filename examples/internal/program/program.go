@@ -28,6 +28,7 @@ import (
 	certs "github.com/kindwright/kindwright/authn/x509"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/rbac"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/accessflags"
 	"github.com/kindwright/kindwright/internal/auditflags"
@@ -54,8 +55,9 @@ type Store interface {
 	CheckFlags() []error
 	// Instead does what a flag asks for instead of serving, and reports whether one did.
 	Instead(ctx context.Context, dataDir string, out io.Writer) (done bool, err error)
-	// Open opens the store. The data directory exists.
-	Open(ctx context.Context, dataDir string, log logr.Logger) (storage.Backend, error)
+	// Open opens the store. The data directory exists. A store that is elsewhere is reached with through, or
+	// directly if that is nil.
+	Open(ctx context.Context, dataDir string, through egress.DialFunc, log logr.Logger) (storage.Backend, error)
 	// String names the kind of the store for people.
 	String() string
 }
@@ -103,6 +105,9 @@ func (f *flags) kubernetes() kindwright.Kubernetes {
 func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	level := slog.Level(1 - f.verbosity) // logr's V(n) is level -n, its errors are far above
 	log := logr.FromSlogHandler(slog.NewTextHandler(errOut, &slog.HandlerOptions{Level: level}))
+	if err := f.tunnels.open(log); err != nil {
+		return err
+	}
 	given, err := readCredentials(f, log) // before anything is created: an invalid flag leaves nothing behind
 	if err != nil {
 		return err
@@ -110,7 +115,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	defer f.accounts.Close()
 	defer func() { err = errors.Join(err, given.signed.Close()) }()
 	authorizer, err := f.authorization.Open(accessflags.Options{
-		Types: authorizers(), Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Types: authorizers(), Egress: f.tunnels.selector, Logger: log, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return err
@@ -121,7 +126,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if done, err := f.store.Instead(ctx, f.dataDir, out); done || err != nil {
 		return err
 	}
-	policy, sinks, err := f.audit.Open(log)
+	policy, sinks, err := f.audit.Open(log, f.tunnels.selector)
 	if err != nil {
 		return err
 	}
@@ -147,7 +152,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	srv, err := kindwright.New(db,
+	srv, err := kindwright.New(db, append(f.tunnels.options(),
 		kindwright.Serve(served(f, authorizer.Types(), given.accounts)...),
 		kindwright.Authenticate(authenticators...),
 		kindwright.Authorize(authorizer),
@@ -166,7 +171,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 		f.limits(),
 		kindwright.Debug{Backup: f.backup},
 		kindwright.Housekeeping{NoGarbageCollection: !f.collect},
-	)
+	)...)
 	if err != nil {
 		return err
 	}
@@ -188,7 +193,7 @@ func serve(ctx context.Context, f *flags, out, errOut io.Writer) (err error) {
 
 // openStore opens the store, encrypted as the flags say.
 func openStore(ctx context.Context, f *flags, log logr.Logger) (storage.Backend, []health.Check, error) {
-	db, err := f.store.Open(ctx, f.dataDir, log)
+	db, err := f.store.Open(ctx, f.dataDir, f.tunnels.selector.Dialer(egress.Etcd), log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -265,12 +270,12 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	}
 	c.checks = append(c.checks, f.accounts.Checks()...)
 	c.signed, err = f.authn.Open(authnflags.Options{
-		Options: jwt.Options{Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Options: jwt.Options{Egress: f.tunnels.selector, Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return c, err
 	}
-	if c.webhook, err = f.tokenWebhook.Open(log, f.accounts.Audiences()...); err != nil {
+	if c.webhook, err = f.tokenWebhook.Open(log, f.tunnels.selector, f.accounts.Audiences()...); err != nil {
 		return c, errors.Join(err, c.signed.Close())
 	}
 	return c, nil

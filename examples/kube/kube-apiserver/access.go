@@ -105,7 +105,7 @@ func (o *options) access(log logr.Logger, accounts *serviceaccount.Tokens, signe
 		who = append(who, bootstrap.New())
 	}
 	who = append(who, signed.Authenticators()...)
-	hook, err := o.tokenWebhook.Open(log, o.accounts.Audiences()...)
+	hook, err := o.tokenWebhook.Open(log, o.tunnels.selector, o.accounts.Audiences()...)
 	if err != nil {
 		return nil, err
 	}
@@ -136,12 +136,15 @@ func (o *options) openPaths() []string {
 
 // signed accepts the tokens of issuers, and anonymous requests of some paths.
 func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
+	issuers := jwt.Options{
+		TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
+		UnverifiedEmail: true, OptionalIssuers: true, // as in Kubernetes
+	}
+	if o.features[gateIssuerEgress].on {
+		issuers.Egress = o.tunnels.selector
+	}
 	return o.authn.Open(authnflags.Options{
-		Options: jwt.Options{
-			TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
-			UnverifiedEmail: true, OptionalIssuers: true, // as in Kubernetes
-			EgressSelectors: o.features[gateIssuerEgress].on,
-		},
+		Options: issuers,
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})
 }
@@ -207,7 +210,7 @@ func modes() []string { return slices.Sorted(maps.Keys((&options{}).authorizers(
 // authorize opens the authorizer that the flags name.
 func (o *options) authorize(log logr.Logger) (*config.Authorizer, error) {
 	return o.authorization.Open(accessflags.Options{
-		Types: o.authorizers(), TypeNames: true, Logger: log, ServerID: o.host(),
+		Types: o.authorizers(), TypeNames: true, Egress: o.tunnels.selector, Logger: log, ServerID: o.host(),
 		Release: o.release(), Gates: strings.Join(o.libraryGates, ","),
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -56,35 +55,6 @@ func TestAUTHN_13_15_FLAG_13_TokensOfAnIssuer(t *testing.T) {
 		"URL must not overlap with disallowed issuers": {
 			"--oidc-issuer-url=https://kubernetes.default.svc", "--oidc-client-id=x", "--service-account-issuer=https://kubernetes.default.svc",
 		},
-	} {
-		require.Contains(t, refused(t, append(args, "--data-dir="+t.TempDir())...), want)
-	}
-}
-
-// READ-31: the field that Kubernetes added in 1.34 is accepted, and has no effect without an egress selector.
-func TestAUTHNCFG_47_TheFieldOfLaterReleasesIsAccepted(t *testing.T) {
-	i := issuer.New(t)
-	file := func(selector string) string {
-		path := filepath.Join(t.TempDir(), "authn.yaml")
-		text := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n"+
-			"- issuer: {url: %q, audiences: [%s], egressSelectorType: %s, certificateAuthority: %q}\n"+
-			"  claimMappings: {username: {claim: sub, prefix: 'oidc:'}}\n", i.URL, issuer.Audience, selector, i.Authorities)
-		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		return "--authentication-config=" + path
-	}
-	for _, selector := range []string{"controlplane", "cluster"} {
-		s := run(t, "--data-dir="+t.TempDir(), file(selector))
-		require.Contains(t, s.log.String(), "egressSelectorType has no effect")
-		require.Contains(t, s.log.String(), selector)
-		code, out := s.do(t, i.Token(nil), "POST", selfReviews, "{}")
-		require.Equal(t, http.StatusCreated, code)
-		require.Equal(t, "oidc:alice", out["status"].(map[string]any)["userInfo"].(map[string]any)["username"])
-		s.stop()
-	}
-	for want, args := range map[string][]string{
-		`jwt[0].issuer.egressSelectorType: Invalid value: "etcd": egress selector must be either controlplane or cluster`: {file("etcd")},
-		"jwt[0].issuer.egressSelectorType: Forbidden":  {file("cluster"), "--feature-gates=" + gateIssuerEgress + "=false"},
-		"jwt[0].issuer.egressSelectorType: Forbidden:": {file("cluster"), "--emulated-version=1.33"},
 	} {
 		require.Contains(t, refused(t, append(args, "--data-dir="+t.TempDir())...), want)
 	}

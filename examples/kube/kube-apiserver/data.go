@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/health"
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/internal/json"
@@ -72,7 +73,7 @@ func (o *options) openStore(ctx context.Context, log logr.Logger) (db storage.Ba
 	dir := o.dataDir
 	switch {
 	case len(o.etcdServers) > 0:
-		found, answered := findDirectory(ctx, o.etcdServers)
+		found, answered := findDirectory(ctx, o.tunnels.selector.Dialer(egress.Etcd), o.etcdServers)
 		if !answered {
 			db, err := o.openEtcd(ctx, log)
 			return db, strings.Join(o.etcdServers, ","), err
@@ -101,6 +102,7 @@ func (o *options) openEtcd(ctx context.Context, log logr.Logger) (storage.Backen
 	}
 	db, err := etcd.Open(ctx, etcd.Config{
 		Endpoints: endpoints, TLS: settings, Prefix: "/" + strings.Trim(o.etcdPrefix, "/"), Owner: "kube-apiserver stand-in", Logger: log,
+		Dial: o.tunnels.selector.Dialer(egress.Etcd),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--etcd-servers: %w", err)
@@ -116,9 +118,9 @@ const (
 
 // findDirectory asks servers, in order, whether they are stand-ins for etcd, and returns the data
 // directory of the first that is one.
-func findDirectory(ctx context.Context, servers []string) (dir string, ok bool) {
+func findDirectory(ctx context.Context, dial egress.DialFunc, servers []string) (dir string, ok bool) {
 	for _, server := range servers {
-		if dir, ok = askDirectory(ctx, server); ok {
+		if dir, ok = askDirectory(ctx, dial, server); ok {
 			break
 		}
 	}
@@ -126,14 +128,14 @@ func findDirectory(ctx context.Context, servers []string) (dir string, ok bool) 
 }
 
 // askDirectory asks one server. Whatever fails, it is no stand-in, or one that is of no use.
-func askDirectory(ctx context.Context, server string) (dir string, ok bool) {
+func askDirectory(ctx context.Context, dial egress.DialFunc, server string) (dir string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+"/kindwright", nil)
 	if err != nil {
 		return "", false
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a single request
+	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}} // a single request
 	answer, err := client.Do(request)
 	if err != nil {
 		return "", false

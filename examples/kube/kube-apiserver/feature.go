@@ -106,7 +106,7 @@ const (
 	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 
 	gateSplitLogs    = "PodLogsQuerySplitStreams"
-	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field, which has no effect
+	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field egressSelectorType
 
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/imagepolicy"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/json"
 )
 
@@ -41,6 +42,9 @@ func (o *options) imagePolicy(log logr.Logger) ([]admission.Plugin, error) {
 	}
 	given, err := imagepolicy.Parse(o.images, reloadFailed(log, "admission-control-config-file"))
 	if err != nil {
+		return nil, err
+	}
+	if given.To, err = given.To.Through(o.tunnels.selector.Dialer(egress.ControlPlane)); err != nil {
 		return nil, err
 	}
 	given.Logger = log

@@ -72,6 +72,9 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endProfiles()) }()
+	if err := o.tunnels.open(log); err != nil {
+		return err
+	}
 	tokens, err := o.accounts.Open(log)
 	if err != nil {
 		return err
@@ -110,7 +113,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	policy, sinks, err := o.audit.Open(log)
+	policy, sinks, err := o.audit.Open(log, o.tunnels.selector)
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	followed, endSpans, err := o.spans.open(ctx, log, o.host())
+	followed, endSpans, err := o.spans.open(ctx, log, o.host(), o.tunnels.selector)
 	if err != nil {
 		return err
 	}
@@ -132,7 +135,7 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing(), followed),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from, reached), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
-		behind,
+		behind, o.tunnels.option(),
 		kindwright.Authorize(authorizer),
 		kindwright.CheckHealth(health.Health, o.authorization.Checks(authorizer)...),
 		kindwright.LogTo(log),

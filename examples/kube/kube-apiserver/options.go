@@ -43,6 +43,7 @@ type options struct {
 	aggregation   aggregation
 	kubelets      kubelets
 	spans         spans
+	tunnels       tunnels
 	authn         authnflags.Flags
 	accounts      authnflags.ServiceAccounts
 	authorization accessflags.Authorization
@@ -139,6 +140,7 @@ func (o *options) flags() *pflag.FlagSet {
 	o.aggregation.flags(f)
 	o.kubelets.flags(f)
 	f.StringVar(&o.spans.file, "tracing-config-file", "", "a TracingConfiguration: where the spans of requests are sent, and which requests have one")
+	o.tunnels.flags(f)
 	o.metrics.flags(f)
 	f.StringVar(&o.tokenFile, "token-auth-file", "", `CSV file of bearer tokens: token,user,uid,"group,group"`)
 	f.BoolVar(&o.bootstrap, "enable-bootstrap-token-auth", false, "accept the tokens in Secrets of the type bootstrap.kubernetes.io/token in the namespace kube-system")
@@ -245,7 +247,7 @@ func usage() string {
 
 // check rejects invalid values, and flags that contradict each other.
 func (o *options) check(f *pflag.FlagSet) error {
-	problems := []error{o.aggregation.check(), o.kubelets.check()}
+	problems := []error{o.aggregation.check(), o.kubelets.check(), o.tunnels.check()}
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if o.securePort < 0 || o.securePort > 65535 {
 		refuse("--secure-port %d: must be from 0 to 65535", o.securePort)

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/config"
+	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/tracing/otel"
 )
 
@@ -44,12 +47,18 @@ func (s *spans) read(known gates) error {
 	return nil
 }
 
-// open returns the option that has requests followed, and a function that ends that after the server.
-func (s *spans) open(ctx context.Context, log logr.Logger, instance string) (option []kindwright.Option, end func() error, err error) {
+// open returns the option that has requests followed, and a function that ends that after the server. The
+// collector stands beside the server, unless it is on this machine.
+func (s *spans) open(ctx context.Context, log logr.Logger, instance string, through *egress.Selector) (option []kindwright.Option, end func() error, err error) {
 	if s.configuration == nil {
 		return nil, func() error { return nil }, nil
 	}
-	exporter, err := otel.Open(ctx, *s.configuration, otel.Options{Instance: instance, Log: log.WithName("tracing")})
+	given := otel.Options{Instance: instance, Log: log.WithName("tracing")}
+	here := s.configuration.Endpoint != nil && strings.HasPrefix(*s.configuration.Endpoint, "unix")
+	if dial := through.Dialer(egress.ControlPlane); dial != nil && !here {
+		given.Dial = func(ctx context.Context, address string) (net.Conn, error) { return dial(ctx, "tcp", address) }
+	}
+	exporter, err := otel.Open(ctx, *s.configuration, given)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--tracing-config-file: %w", err)
 	}
