@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -100,23 +101,44 @@ func byHTTP(dial func(context.Context) (net.Conn, error)) func(context.Context) 
 			return nil, err
 		}
 		return func(ctx context.Context, _, address string) (net.Conn, error) {
-			if err := connectTo(ctx, conn, address); err != nil {
+			first, err := connectTo(ctx, conn, address)
+			if err != nil {
 				_ = conn.Close()
 				return nil, err
+			}
+			if len(first) > 0 {
+				return &greeted{Conn: conn, first: first}, nil
 			}
 			return conn, nil
 		}, nil
 	}
 }
 
-// connectTo asks a tunnel server to connect. When the context ends, the connection cannot be used further.
-func connectTo(ctx context.Context, conn net.Conn, address string) error {
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err := exchange(conn, address)
-	if !stop() { // the deadline is set, or will be in a moment
-		return context.Cause(ctx)
+// greeted is a connection whose other end has spoken first, as a server of HTTP/2 without TLS does.
+type greeted struct {
+	net.Conn
+	first []byte // what came together with the tunnel server's answer
+}
+
+// Read reads what came first before the rest.
+func (g *greeted) Read(p []byte) (int, error) {
+	if len(g.first) == 0 {
+		return g.Conn.Read(p)
 	}
-	return err
+	n := copy(p, g.first)
+	g.first = g.first[n:]
+	return n, nil
+}
+
+// connectTo asks a tunnel server to connect, and returns what the other end has sent by then. When the
+// context ends, the connection cannot be used further.
+func connectTo(ctx context.Context, conn net.Conn, address string) (first []byte, err error) {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	first, err = exchange(conn, address)
+	if !stop() { // the deadline is set, or will be in a moment
+		return nil, context.Cause(ctx)
+	}
+	return first, err
 }
 
 // maxHead is how long the head of an answer of a tunnel server may be.
@@ -124,13 +146,13 @@ const maxHead = 64 << 10
 
 // exchange sends the request and reads the head of its answer. What a tunnel server says beside the code is
 // not repeated: messages of webhooks reach clients.
-func exchange(conn net.Conn, address string) error {
+func exchange(conn net.Conn, address string) (first []byte, err error) {
 	request := &http.Request{
 		Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address,
 		Header: http.Header{"User-Agent": {""}}, // which sends none
 	}
 	if err := request.Write(conn); err != nil {
-		return err
+		return nil, err
 	}
 	bounded := &io.LimitedReader{R: conn, N: maxHead}
 	from := bufio.NewReader(bounded)
@@ -138,18 +160,17 @@ func exchange(conn net.Conn, address string) error {
 	answer, err := http.ReadResponse(from, request) //nolint:bodyclose // it is the connection
 	switch {
 	case err == nil && answer.StatusCode != http.StatusOK:
-		return fmt.Errorf("it answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
-	case err == nil && from.Buffered() > 0:
-		return errors.New("it sent something before anybody had spoken")
+		return nil, fmt.Errorf("it answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
 	case err == nil:
-		return nil
+		first, err = from.Peek(from.Buffered())
+		return bytes.Clone(first), err
 	case bounded.N <= 0:
-		return fmt.Errorf("the head of its answer has more than %d bytes", maxHead)
+		return nil, fmt.Errorf("the head of its answer has more than %d bytes", maxHead)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("it closed the connection without an answer")
+		return nil, errors.New("it closed the connection without an answer")
 	}
 	if failed, ok := errors.AsType[*net.OpError](err); ok {
-		return failed
+		return nil, failed
 	}
-	return errors.New("its answer is not HTTP")
+	return nil, errors.New("its answer is not HTTP")
 }

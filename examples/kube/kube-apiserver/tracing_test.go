@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/grpc"
+
+	"github.com/kindwright/kindwright/egress/egresstest"
 )
 
 // sink keeps the names of the spans that it is sent.
@@ -55,7 +57,10 @@ func TestTRACE_05_AFileHasRequestsFollowed(t *testing.T) {
 	go func() { done <- server.Serve(listener) }()
 	t.Cleanup(func() { server.Stop(); require.NoError(t, <-done) })
 
-	s := run(t, "--data-dir="+t.TempDir(), tracingFile(t, "endpoint: "+listener.Addr().String()))
+	tunnel := egresstest.Listen(t)
+	selectors := filepath.Join(t.TempDir(), "egress.yaml")
+	require.NoError(t, os.WriteFile(selectors, []byte(tunnel.Document("controlplane")), 0o600))
+	s := run(t, "--data-dir="+t.TempDir(), tracingFile(t, "endpoint: "+listener.Addr().String()), "--egress-selector-config-file="+selectors)
 	for _, header := range []string{"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", ""} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/api/v1/namespaces/default", nil)
 		require.NoError(t, err)
@@ -67,6 +72,7 @@ func TestTRACE_05_AFileHasRequestsFollowed(t *testing.T) {
 		require.Equal(t, http.StatusOK, res.StatusCode)
 	}
 	s.stop()
+	require.Equal(t, []string{listener.Addr().String()}, tunnel.Asked(), "EGRESS-13: the collector stands beside the server")
 	to.mu.Lock()
 	defer to.mu.Unlock()
 	require.Equal(t, 1, to.names["GET /api/v1/namespaces/{:name}"], to.names)
