@@ -348,7 +348,7 @@ func (r *recording) fill(d *draft, stage audit.Stage) {
 // nameObject completes the reference of a create or an update with what the body says.
 func (r *recording) nameObject(ref *audit.ObjectReference) {
 	info := r.x.Info.Load()
-	if len(r.Request) == 0 || info.Subresource != "" || info.Verb != request.VerbCreate && info.Verb != request.VerbUpdate {
+	if len(r.Request) == 0 || info.Verb != request.VerbCreate && info.Verb != request.VerbUpdate {
 		return
 	}
 	var object struct {

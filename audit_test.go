@@ -23,6 +23,7 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
@@ -223,6 +224,22 @@ func TestAUD_13_14_BodiesByLevel(t *testing.T) {
 			require.Contains(t, string(deleted.ResponseObject), `"kind":"Status"`)
 		})
 	}
+}
+
+// Whoever writes the status of an object says which one they mean, as in a write of the object itself.
+func TestAUD_11_AWriteOfASubresourceNamesItsObject(t *testing.T) {
+	m := &memo{t: t}
+	h := run(t, kindwright.Audit(everything(), m),
+		kindwright.Serve(registry.Kind[knob]{Group: "example.dev", Version: "v1", Plural: "knobs", Names: registry.Names{Kind: "Knob"}}))
+	const path = "/apis/example.dev/v1/namespaces/default/knobs"
+	h.request("POST", path, `{"metadata":{"name":"a"}}`)
+	res := h.request("PUT", path+"/a/status", `{"metadata":{"name":"a","uid":"another","resourceVersion":"1"}}`)
+	require.Equal(t, http.StatusConflict, res.StatusCode)
+	events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+	require.Equal(t, &audit.ObjectReference{
+		APIGroup: "example.dev", APIVersion: "v1", Resource: "knobs", Subresource: "status", Namespace: "default", Name: "a",
+		UID: "another", ResourceVersion: "1",
+	}, events[len(events)-1].ObjectRef)
 }
 
 func TestAUD_08_BothUsersAreRecorded(t *testing.T) {

@@ -53,5 +53,5 @@ func ExampleReviewToken() {
 	}
 	// Output:
 	// true "alice" ["dev" "ops" "system:authenticated"] ""
-	// false "" [] "the token was not accepted"
+	// false "" [] "invalid bearer token"
 }

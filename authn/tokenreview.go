@@ -53,7 +53,7 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec, own
 	}).WithContext(ctx)
 	u, err := Identify(a, r)
 	if err != nil || u.IsAnonymous() {
-		return TokenReviewStatus{Error: "the token was not accepted"}
+		return TokenReviewStatus{Error: "invalid bearer token"}
 	}
 	known := u.Audiences
 	if len(known) == 0 {

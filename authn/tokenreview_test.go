@@ -40,7 +40,7 @@ func TestREVIEW_06_FailsClosed(t *testing.T) {
 		}),
 	} {
 		s := review(t, a, "good")
-		require.Equal(t, authn.TokenReviewStatus{Error: "the token was not accepted"}, s, name)
+		require.Equal(t, authn.TokenReviewStatus{Error: "invalid bearer token"}, s, name)
 	}
 }
 

@@ -92,7 +92,7 @@ func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) 
 	a, problems := SelfSubjectAccessReviewSpec{s.ResourceAttributes, s.NonResourceAttributes}.Attributes(user)
 	if s.User == "" && len(s.Groups) == 0 {
 		f := &status.Fields{}
-		f.At("spec", "user").Required("at least one of user or group must be specified")
+		f.At("spec", "user").Invalid("", "at least one of user or group must be specified")
 		problems = append(problems, f.Errors()...)
 	}
 	return a, problems
@@ -103,8 +103,8 @@ func (s SubjectAccessReviewSpec) Attributes() (Attributes, []status.FieldError) 
 func (s SubjectAccessReviewSpec) AttributesIn(namespace string) (Attributes, []status.FieldError) {
 	f := &status.Fields{}
 	switch r := s.ResourceAttributes; {
-	case s.NonResourceAttributes != nil:
-		f.At("spec", "nonResourceAttributes").Forbidden("a path is in no namespace")
+	case s.NonResourceAttributes != nil: // a path is in no namespace
+		f.At("spec", "nonResourceAttributes").Invalid(*s.NonResourceAttributes, "disallowed on this kind of request")
 	case r != nil && r.Namespace != namespace:
 		f.At("spec", "resourceAttributes", "namespace").Invalid(r.Namespace, "must match metadata.namespace")
 	}
@@ -119,10 +119,10 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 	r, n := s.ResourceAttributes, s.NonResourceAttributes
 	switch {
 	case r == nil && n == nil:
-		f.At("spec", "resourceAttributes").Required("exactly one of nonResourceAttributes or resourceAttributes must be specified")
+		f.At("spec", "resourceAttributes").Invalid(nil, "exactly one of nonResourceAttributes or resourceAttributes must be specified")
 		return Attributes{}, f.Errors()
 	case r != nil && n != nil:
-		f.At("spec", "nonResourceAttributes").Forbidden("cannot be specified in combination with resourceAttributes")
+		f.At("spec", "nonResourceAttributes").Invalid(*n, "cannot be specified in combination with resourceAttributes")
 		return Attributes{}, f.Errors()
 	case n != nil:
 		return Attributes{User: user, Verb: n.Verb, Path: n.Path}, nil

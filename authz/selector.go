@@ -34,7 +34,7 @@ func checkForms(raw string, requirements int, at status.Field) {
 		at.Child("requirements").Required("when " + at.Path().String() + " is specified, requirements or rawSelector is required")
 	}
 	if raw != "" && requirements > 0 {
-		at.Child("rawSelector").Forbidden("cannot be specified in combination with requirements")
+		at.Child("rawSelector").Invalid(raw, "may not specified at the same time as requirements") // so Kubernetes says it
 	}
 	if requirements > meta.MaxRequirements {
 		at.Child("requirements").TooMany(requirements, meta.MaxRequirements)
@@ -91,16 +91,52 @@ func (s *LabelSelectorAttributes) selector(at status.Field) (meta.Selector, cove
 		return out, whole
 	}
 	var known []meta.LabelSelectorRequirement
-	for _, r := range s.Requirements {
+	sound := true
+	for i, r := range s.Requirements[:min(len(s.Requirements), meta.MaxRequirements)] {
+		sound = checkLabels(r, at.Child("requirements").Index(i)) && sound
 		if isKnown(r.Operator) {
 			known = append(known, r)
 		}
+	}
+	if !sound {
+		return meta.Selector{}, nothing
 	}
 	out, err := meta.SelectorFrom(&meta.LabelSelector{MatchExpressions: known})
 	if err != nil {
 		at.Child("requirements").Invalid(len(s.Requirements), err.Error())
 	}
 	return out, covered(len(known), len(s.Requirements))
+}
+
+// checkLabels reports whether a requirement is right, and says what is not. Nobody knows how many
+// values an operator of the future takes.
+func checkLabels(r meta.LabelSelectorRequirement, at status.Field) bool {
+	sound := !isKnown(r.Operator) || checkCount(r.Operator, len(r.Values), at)
+	if why := meta.CheckLabelKey(r.Key); why != "" {
+		at.Child("key").Invalid(r.Key, why)
+		sound = false
+	}
+	for i, value := range r.Values {
+		if why := meta.CheckLabelValue(value); why != "" {
+			at.Child("values").Index(i).Invalid(value, why)
+			sound = false
+		}
+	}
+	return sound
+}
+
+// checkCount reports whether a requirement has values if its operator takes some, and none otherwise.
+func checkCount(op meta.Operator, values int, at status.Field) bool {
+	wants := op == meta.In || op == meta.NotIn
+	switch {
+	case wants && values == 0:
+		at.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
+	case !wants && values > 0:
+		at.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+	default:
+		return true
+	}
+	return false
 }
 
 func (s *FieldSelectorAttributes) selector(at status.Field) (meta.FieldSelector, coverage) {
@@ -136,17 +172,12 @@ func (s *FieldSelectorAttributes) selector(at status.Field) (meta.FieldSelector,
 // it never allows too much.
 func (r FieldSelectorRequirement) requirements(at status.Field) []meta.FieldRequirement {
 	if r.Key == "" {
-		at.Child("key").Required("")
+		at.Child("key").Required("must be specified")
 	}
-	if !isKnown(r.Operator) {
+	if !isKnown(r.Operator) || !checkCount(r.Operator, len(r.Values), at) || r.Key == "" {
 		return nil
 	}
-	wantsValues := r.Operator == meta.In || r.Operator == meta.NotIn
 	switch {
-	case wantsValues && len(r.Values) == 0:
-		at.Child("values").Required("must be specified when operator is In or NotIn")
-	case !wantsValues && len(r.Values) > 0:
-		at.Child("values").Forbidden("may not be specified when operator is Exists or DoesNotExist")
 	case r.Operator == meta.NotIn:
 		var out []meta.FieldRequirement
 		for _, v := range r.Values {

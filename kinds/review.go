@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"time"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -27,8 +28,21 @@ func (r review[T]) Define(env registry.Env) (registry.Bundle, error) {
 	}
 	return registry.VirtualKind[T]{
 		Group: r.area + "." + env.GroupDomain, Version: "v1", Plural: r.plural, Namespaced: r.namespaced,
-		Run: func(ctx context.Context, doc *T) error { return r.answer(ctx, env, doc) },
+		Run: func(ctx context.Context, doc *T) error {
+			forgetSystemFields(doc)
+			return r.answer(ctx, env, doc)
+		},
 	}.Define(env)
+}
+
+// forgetSystemFields removes what only a server says, as from the body of every create. A client may
+// send a review again as it came back.
+func forgetSystemFields(doc any) {
+	if holder, ok := doc.(interface{ GetObjectMeta() *meta.ObjectMeta }); ok {
+		m := holder.GetObjectMeta()
+		m.UID, m.SelfLink, m.CreationTimestamp = "", "", meta.Time{}
+		m.DeletionTimestamp, m.DeletionGracePeriodSeconds = nil, nil
+	}
 }
 
 // TokenReviews serves authentication.{domain}/v1 TokenReview, which identifies the user of a bearer
@@ -98,6 +112,7 @@ func reviewSelf(ctx context.Context, _ registry.Env, doc *authn.SelfSubjectRevie
 		return err
 	}
 	doc.Status.UserInfo = user.Info()
+	doc.ObjectMeta = meta.ObjectMeta{CreationTimestamp: meta.NewTime(time.Now())} // the answer is an object of its own, as in Kubernetes
 	return nil
 }
 

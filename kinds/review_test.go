@@ -232,6 +232,51 @@ func TestREVIEW_01_InvalidReviews(t *testing.T) {
 	h.must(400, "POST", authorizing+"subjectaccessreviews", `{"metadata":[],"spec":{"user":"a","resourceAttributes":{}}}`)
 }
 
+// The reasons and the texts are those of Kubernetes, whose clients look at them.
+func TestREVIEW_01_WhatIsWrongIsSaidAsByKubernetes(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authorize(byRules))
+	const one, fields, labels = "exactly one of nonResourceAttributes or resourceAttributes must be specified", "spec.resourceAttributes.fieldSelector.", "spec.resourceAttributes.labelSelector."
+	const none, some = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'", "must be specified when `operator` is 'In' or 'NotIn'"
+	selecting := func(s string) string { return `{"user":"a","resourceAttributes":{` + s + `}}` }
+	for spec, want := range map[string]string{
+		`{"user":"a"}`:                          "spec.resourceAttributes: Invalid value: null: " + one,
+		`{"resourceAttributes":{"verb":"get"}}`: `spec.user: Invalid value: "": at least one of user or group must be specified`,
+		`{"user":"a","resourceAttributes":{},"nonResourceAttributes":{}}`:                                           "spec.nonResourceAttributes: Invalid value: {}: cannot be specified in combination with resourceAttributes",
+		selecting(`"fieldSelector":{"rawSelector":"a=b","requirements":[{"key":"a","operator":"Exists"}]}`):         fields + `rawSelector: Invalid value: "a=b": may not specified at the same time as requirements`,
+		selecting(`"fieldSelector":{"requirements":[{"key":"a","operator":"Exists","values":["b"]}]}`):              fields + "requirements[0].values: Forbidden: " + none,
+		selecting(`"labelSelector":{"requirements":[{"key":"a","operator":"Exists","values":["b"]}]}`):              labels + "requirements[0].values: Forbidden: " + none,
+		selecting(`"labelSelector":{"requirements":[{"key":"a","operator":"Exists"},{"key":"a","operator":"In"}]}`): labels + "requirements[1].values: Required value: " + some,
+		selecting(`"fieldSelector":{"requirements":[{"key":"","operator":"Exists"}]}`):                              fields + "requirements[0].key: Required value: must be specified",
+	} {
+		out := h.must(422, "POST", authorizing+"subjectaccessreviews", `{"spec":`+spec+`}`)
+		require.Equal(t, `SubjectAccessReview.authorization.k8s.io "" is invalid: `+want, out["message"])
+	}
+	h.refused("POST", authorizing+"subjectaccessreviews",
+		`{"spec":`+selecting(`"labelSelector":{"requirements":[{"key":"a b","operator":"Near"},{"key":"a","operator":"In","values":["b","c d"]}]}`)+`}`,
+		labels+"requirements[0].key", labels+"requirements[1].values[1]")
+	h.must(201, "POST", "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)
+	out := h.must(422, "POST", authorizing+"namespaces/n/localsubjectaccessreviews", `{"spec":{"user":"a","nonResourceAttributes":{"path":"/x"}}}`)
+	require.Contains(t, out["message"], `spec.nonResourceAttributes: Invalid value: {"path":"/x"}: disallowed on this kind of request`)
+}
+
+// What a server says of an object may be in a review that is sent again, and is forgotten.
+func TestREVIEW_01_SystemFieldsAreForgotten(t *testing.T) {
+	h := serve(t, memory.New(), nil, kindwright.Authorize(byRules))
+	const metadata = `"metadata":{"uid":"x","selfLink":"/x","creationTimestamp":"2020-01-01T00:00:00Z","deletionTimestamp":"2020-01-01T00:00:00Z","deletionGracePeriodSeconds":5}`
+	for path, spec := range map[string]string{
+		authorizing + "subjectaccessreviews":     `{"user":"a","resourceAttributes":{}}`,
+		authorizing + "selfsubjectaccessreviews": `{"resourceAttributes":{}}`,
+		authorizing + "selfsubjectrulesreviews":  `{"namespace":"n"}`,
+		tokenReviews:                             `{"token":"x"}`,
+	} {
+		out := h.must(201, "POST", path, `{`+metadata+`,"spec":`+spec+`}`)
+		require.Empty(t, out["metadata"], path)
+	}
+	out := h.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"metadata":{"name":"x","labels":{"a":"b"},"creationTimestamp":"2020-01-01T00:00:00Z"}}`)
+	require.Len(t, out["metadata"], 1)
+	require.NotEqual(t, "2020-01-01T00:00:00Z", at(out, "metadata", "creationTimestamp"))
+}
+
 // A newer client may know operators that this server does not know. Its question is answered without
 // them, which asks for more rights and never allows too much, and the answer says so.
 func TestREVIEW_01_SelectorsThatCannotBeReadAreLeftOut(t *testing.T) {

@@ -33,6 +33,10 @@ type Action[T, D, A any] struct {
 	// The usual answer is a BadRequest.
 	Misnamed func(name string) error
 
+	// Named rejects a document whose metadata has no name, instead of taking the one of the URL. It is for
+	// what must not happen to another object by mistake.
+	Named bool
+
 	// Default and Validate are to documents what those of Kind are to objects.
 	Default  func(ctx context.Context, doc *D)
 	Validate func(ctx context.Context, doc *D, f *status.Fields)
@@ -81,5 +85,5 @@ func (a Action[T, D, A]) Describe(of *Resource, env Env) (Subresource, error) {
 		}
 		return typed.Encode(out)
 	}
-	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Alike: a.Alike, Answer: answer, Run: run, Misnamed: a.Misnamed}}}, nil
+	return Subresource{Name: a.Name, Verbs: []string{a.Verb}, Handlers: map[string]*Handler{a.Verb: {Body: body, Alike: a.Alike, Answer: answer, Run: run, Misnamed: a.Misnamed, Named: a.Named}}}, nil
 }

@@ -72,6 +72,9 @@ type Handler struct {
 	// usual answer is a BadRequest.
 	Misnamed func(name string) error
 
+	// Named rejects a body whose metadata has no name, instead of taking the one of the URL.
+	Named bool
+
 	// Open begins a stream of bytes, of MediaType.
 	Open      func(ctx context.Context, call *Call[Tree], options Tree) (io.ReadCloser, error)
 	MediaType string

@@ -280,6 +280,9 @@ func single(names []pkix.AttributeTypeAndValue, kind asn1.ObjectIdentifier, what
 		if found || !ok {
 			return "", fmt.Errorf("%s must be a single text", what)
 		}
+		if text == "" { // not the same as no attribute: the issuer meant to say something
+			return "", fmt.Errorf("%s is empty", what)
+		}
 		value, found = text, true
 	}
 	if len(value) > MaxNameBytes {

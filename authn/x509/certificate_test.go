@@ -138,6 +138,9 @@ func TestUID(t *testing.T) {
 	require.Equal(t, "1234", u.UID)
 	_, _, err = uid("1", "2")
 	require.ErrorContains(t, err, "uid must be a single text")
+	_, ok, err = uid("")
+	require.False(t, ok)
+	require.ErrorContains(t, err, "uid is empty", "an issuer that names a uid means one")
 }
 
 func TestNoCertificateIsLeftToOthers(t *testing.T) {

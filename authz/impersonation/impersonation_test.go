@@ -319,6 +319,11 @@ func TestIMP_TheConstraintIsTriedFirst(t *testing.T) {
 	_, err = as(t, impersonation.Rules{Authorizer: &grants{}, Group: "authentication.example.dev"}, boss, "Impersonate-User", "system:node:n", "Impersonate-Uid", "1")
 	require.ErrorContains(t, err, `users "system:node:n" is forbidden`, "a node with a uid is in no mode but the plain one")
 
+	user := []string{"impersonate-on:user-info:list /pods/ /", "impersonate:user-info " + authenticationGroup + "users/ /alice"}
+	_, err = as(t, impersonation.Rules{Authorizer: &grants{list: user}}, boss, "Impersonate-User", "alice", "Impersonate-Extra-Scopes", "1")
+	require.EqualError(t, err, `userextras.authentication.k8s.io is forbidden: User "boss" cannot impersonate:user-info resource "userextras" in API group "authentication.k8s.io" at the cluster scope: `+
+		`impersonating an invalid key in extra is not allowed: extra.key: Invalid value: "scopes": must be a domain-prefixed path (such as "acme.io/foo")`)
+
 	// The rules about one mode cannot be asked; those about another still count.
 	failing := &grants{list: plain.list, fails: "impersonate-on:"}
 	_, err = as(t, impersonation.Rules{Authorizer: failing}, boss, "Impersonate-User", "alice")

@@ -3,6 +3,7 @@ package impersonation
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -233,6 +234,7 @@ func (q *questions) extra(extra map[string][]string) error {
 	for key, values := range extra {
 		if count += len(values); q.mode != "" {
 			if why := checkExtraKey(key); why != "" {
+				a.Name = "" // no value is to blame
 				return q.refuse(a, "impersonating an invalid key in extra is not allowed: "+why)
 			}
 		}
@@ -321,7 +323,7 @@ func checkExtraKey(key string) string {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("/-._~%!$&'()*+,;=:", r)
 	}
 	if meta.CheckDNSSubdomain(domain) != "" || path == "" || strings.ContainsFunc(path, bad) {
-		return "must be a domain-prefixed path in lower case, such as example.dev/project"
+		return fmt.Sprintf("extra.key: Invalid value: %q: must be a domain-prefixed path (such as \"acme.io/foo\")", key)
 	}
 	return ""
 }

@@ -20,7 +20,7 @@ func TestPOL_01_BindingsAndEvictionsAreJudgedAsSuch(t *testing.T) {
 	s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
 	s.must(t, 422, "DELETE", pods+"/p", "")
 
-	s.must(t, 201, "POST", pods+"/p/binding", `{"target":{"name":"n"}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
 	require.Equal(t, "n", at(s.must(t, 200, "GET", pods+"/p", ""), "spec", "nodeName"))
 	s.must(t, 201, "POST", pods+"/p/eviction", `{"metadata":{"name":"p"},"deleteOptions":{"gracePeriodSeconds":0}}`)
 	s.must(t, 404, "GET", pods+"/p", "")
@@ -44,7 +44,7 @@ func TestMETA_12_BindingsAreNoNewGeneration(t *testing.T) {
 	s := serve(t, Options{})
 	const pods = "/api/v1/namespaces/default/pods"
 	made := s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"annotations":{"a":"b"}},"target":{"name":"n"}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"name":"p","annotations":{"a":"b"}},"target":{"name":"n"}}`)
 	bound := s.must(t, 200, "GET", pods+"/p", "")
 	require.Equal(t, "n", at(bound, "spec", "nodeName"))
 	require.Equal(t, "b", at(bound, "metadata", "annotations", "a"))
@@ -59,7 +59,7 @@ func TestADM_12_OptionsOfConnections(t *testing.T) {
 	s := serve(t, Options{})
 	const pods, policies = "/api/v1/namespaces/default/pods", "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 	s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-	s.must(t, 201, "POST", pods+"/p/binding", `{"target":{"name":"n"}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
 	s.must(t, 201, "POST", policies+"ies", `{"metadata":{"name":"tells"},"spec":{"matchConstraints":{"resourceRules":[
 		{"apiGroups":[""],"apiVersions":["v1"],"operations":["CONNECT"],"resources":["pods/*"]}]},
 		"validations":[{"expression":"false","messageExpression":"has(object.ports) ? object.ports.map(p, string(p + 1)).join(' ') : string(object.path)"}]}}`)
@@ -85,7 +85,7 @@ func TestPOL_05_ConnectionsAreMutated(t *testing.T) {
 	s := serve(t, Options{})
 	const pods = "/api/v1/namespaces/default/pods"
 	s.must(t, 201, "POST", pods, `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
-	s.must(t, 201, "POST", pods+"/p/binding", `{"target":{"name":"n"}}`)
+	s.must(t, 201, "POST", pods+"/p/binding", `{"metadata":{"name":"p"},"target":{"name":"n"}}`)
 	changesPods(t, s, "merge", "pods/exec", "CONNECT", `{"patchType":"ApplyConfiguration","applyConfiguration":{"expression":"Object{container: \"none\"}"}}`)
 	changesPods(t, s, "patch", "pods/exec", "CONNECT", `{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: \"add\", path: \"/container\", value: \"other\"}]"}}`)
 	refused := s.must(t, 400, "POST", pods+"/p/exec?command=ls&container=c", "")

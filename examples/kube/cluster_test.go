@@ -131,8 +131,14 @@ func TestDEL_08_PodsAreGivenTimeOnceTheyHaveANode(t *testing.T) {
 	require.Equal(t, "n1", at(bound, "spec", "nodeName"))
 	require.Equal(t, "hand", at(bound, "metadata", "annotations", "by"))
 	require.Equal(t, "True", at(condition(at(bound, "status", "conditions"), "PodScheduled"), "status"))
-	again := s.must(t, 409, "POST", podsPath+"/web/binding", `{"target":{"name":"n2"}}`)
+	again := s.must(t, 409, "POST", podsPath+"/web/binding", `{"metadata":{"name":"web"},"target":{"name":"n2"}}`)
 	require.Contains(t, again["message"], "already assigned")
+
+	for subresource, document := range map[string]string{"binding": `"target":{"name":"n2"}`, "eviction": `"deleteOptions":{}`} {
+		for _, unnamed := range []string{``, `"metadata":{},`, `"metadata":{"name":""},`} {
+			s.must(t, 400, "POST", podsPath+"/web/"+subresource, `{`+unnamed+document+`}`)
+		}
+	}
 
 	ending := s.must(t, 200, "DELETE", podsPath+"/web", "")
 	require.EqualValues(t, 30, at(ending, "metadata", "deletionGracePeriodSeconds"))

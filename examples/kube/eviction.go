@@ -23,6 +23,7 @@ func (c *cluster) eviction() registry.Endpoint {
 	return registry.Action[corev1.Pod, policyv1.Eviction, meta.Status]{
 		Name: "eviction", Kind: meta.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
 		Alike: []string{"policy/v1beta1"}, // which old clients send
+		Named: true,
 		Run: func(ctx context.Context, call *registry.Call[corev1.Pod], e *policyv1.Eviction) (*meta.Status, error) {
 			options, err := deletion(conditioned(e))
 			if err != nil {

@@ -39,7 +39,7 @@ func podEndpoints(c *cluster) []registry.Endpoint {
 			Name: "resize", Verbs: []string{"get", "patch", "update"}, Merge: mergeResize,
 			Fields: [][]string{{"spec", "containers"}, {"spec", "initContainers"}, {"spec", "resources"}},
 		},
-		registry.Action[corev1.Pod, corev1.Binding, meta.Status]{Name: "binding", Run: func(ctx context.Context, call *registry.Call[corev1.Pod], b *corev1.Binding) (*meta.Status, error) {
+		registry.Action[corev1.Pod, corev1.Binding, meta.Status]{Name: "binding", Named: true, Run: func(ctx context.Context, call *registry.Call[corev1.Pod], b *corev1.Binding) (*meta.Status, error) {
 			return nil, bind(ctx, call.Target.Namespace, call.Target.Name, b, call.DryRun)
 		}},
 		c.eviction(),

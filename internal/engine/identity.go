@@ -155,9 +155,10 @@ func (w *write) misnamed(name string) error {
 }
 
 // identifyAction does the same for the document of an action. The URL fills in what the document
-// leaves out, unless it is a PUT, whose document replaces something: an empty one would clear it.
+// leaves out, unless it is a PUT, whose document replaces something: an empty one would clear it. Some
+// actions want the name in any case.
 func (w *write) identifyAction(id meta.Key) error {
-	if id.Name == "" && w.verb == verbUpdate && hasMetadata(w.sent.kind.Resource) {
+	if id.Name == "" && (w.verb == verbUpdate || w.handler.Named) && hasMetadata(w.sent.kind.Resource) {
 		return w.nameless()
 	}
 	if id.Name != "" && id.Name != w.target.Name {

@@ -269,6 +269,7 @@ func TestERR_22_WrongSigningRequests(t *testing.T) {
 		code, message := send(c.field, c.value)
 		require.Equal(t, 422, code, "%s: %s", c.field, message)
 		require.Contains(t, message, c.want)
+		require.Equal(t, 1, strings.Count(message, c.want), message)
 	}
 }
 
