@@ -138,6 +138,28 @@ func TestRBAC_06_Z5_Z6_Escalation(t *testing.T) {
 	h.must(403, "POST", bindingsPath, userBinding("z2", "ClusterRole", "cluster-admin", "kim"), kim...)
 }
 
+// RBAC-06: a binding to a role that is not there yet is refused in the words of Kubernetes, by which Flux tells
+// what to apply again after the role.
+func TestRBAC_06_BindingsToRolesThatAreNotThere(t *testing.T) {
+	h := serveRBAC(t, memory.New())
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[
+		{"verbs":["create","update","patch"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["rolebindings","clusterrolebindings"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("keeper", "ClusterRole", "keeper", "kim"))
+	for _, c := range []struct{ path, resource, kind string }{
+		{bindingsPath, "rolebindings", "Role"},
+		{bindingsPath, "rolebindings", "ClusterRole"},
+		{clusterBindingsPath, "clusterrolebindings", "ClusterRole"},
+	} {
+		no := h.must(404, "POST", c.path, userBinding("x", c.kind, "absent", "lee"), as("kim")...)
+		require.Equal(t, c.resource+`.rbac.authorization.k8s.io "absent" not found`, no["message"])
+		require.Equal(t, map[string]any{"group": "rbac.authorization.k8s.io", "kind": c.resource, "name": "absent"}, no["details"])
+		h.must(201, "POST", c.path, userBinding("early", c.kind, "absent", "lee"))
+		no = h.must(404, "PATCH", c.path+"/early", `{"subjects":null}`, patched("kim")...)
+		require.Equal(t, c.resource+`.rbac.authorization.k8s.io "absent" not found`, no["message"])
+		h.must(200, "DELETE", c.path+"/early", "")
+	}
+}
+
 // RBAC-07 and the validation of the kinds, in the words of Kubernetes.
 func TestRBAC_07_Validation(t *testing.T) {
 	h := serveRBAC(t, memory.New())

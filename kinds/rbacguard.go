@@ -101,12 +101,17 @@ func (g guardian) binding(ctx context.Context, t, old registry.Tree) (registry.T
 	if err != nil || free {
 		return t, err
 	}
+	of := meta.GroupResource{Group: g.group, Resource: g.plural}
 	rules, err := g.rules(ctx, bound)
+	if status.IsNotFound(err) {
+		// It is the binding that cannot be written: kube-apiserver names its resource and the name of the role.
+		return nil, status.NotFound(of, bound.Name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	if err := rbac.Escalation(u, have, rules); err != nil {
-		return nil, status.Forbidden(meta.GroupResource{Group: g.group, Resource: g.plural}, obj.Metadata.Name, err.Error())
+		return nil, status.Forbidden(of, obj.Metadata.Name, err.Error())
 	}
 	return t, nil
 }

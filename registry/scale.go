@@ -17,13 +17,18 @@ import (
 // paths are written as in a custom resource definition.
 // Source: UPDATE-12.
 type ScaleSubresource struct {
-	SpecReplicasPath   string // such as ".spec.replicas": a whole number; absent counts as 0
+	SpecReplicasPath   string // such as ".spec.replicas": a whole number; absent counts as 0, unless Stated
 	StatusReplicasPath string // such as ".status.replicas"
 	LabelSelectorPath  string // such as ".status.selector": a string; may be empty
 
 	// Undeclared allows paths to fields that the schema does not name, and values of any type there: the
 	// Scale of an object whose replicas are not numbers is an error.
 	Undeclared bool
+
+	// Stated means that an object which says nothing of its replicas has no Scale: to read it is an error, and a
+	// patch has to say how many there shall be. Otherwise absent replicas count as 0. A write of 0 then changes
+	// nothing, while here it is stored: what a controller makes of absent replicas need not be none.
+	Stated bool
 
 	// Selector makes the text of the selector where no field of the object holds it as text, as in the workloads of Kubernetes.
 	// LabelSelectorPath is unused then.
@@ -58,7 +63,7 @@ func (s ScaleSubresource) Describe(of *Resource, env Env) (Subresource, error) {
 		{Name: "Desired", Type: "integer", Description: "How many replicas there should be.", Path: []string{"spec", "replicas"}},
 		{Name: "Available", Type: "integer", Description: "How many replicas there are.", Path: []string{"status", "replicas"}},
 	})
-	paths := scale{replicas: spec, state: state, selector: selector, made: s.Selector}
+	paths := scale{replicas: spec, state: state, selector: selector, made: s.Selector, stated: s.Stated}
 	return Subresource{
 		Name: "scale", Verbs: []string{"get", "patch", "update"}, Fields: [][]string{spec},
 		View: &Part{Document: document, Get: paths.get, Merge: paths.merge, Replicas: spec},
@@ -94,6 +99,7 @@ func (s ScaleSubresource) path(of *Resource, name, path string, kind openapi.Typ
 type scale struct {
 	replicas, state, selector []string
 	made                      func(Tree) string
+	stated                    bool
 }
 
 func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
@@ -116,7 +122,11 @@ func (s *scale) get(_ context.Context, object Tree) (Tree, error) {
 	if selector != "" {
 		status["selector"] = selector
 	}
-	return Tree{"spec": Tree{"replicas": replicas}, "status": status}, nil
+	spec := Tree{"replicas": replicas}
+	if s.stated && tree.At(object, s.replicas...) == nil {
+		spec = Tree{}
+	}
+	return Tree{"spec": spec, "status": status}, nil
 }
 
 // count returns the whole number at a path, 0 where there is none.
@@ -132,11 +142,17 @@ func count(object Tree, path []string) (int64, error) {
 	return n, nil
 }
 
-// merge sets the replicas. Where the object says nothing of them and the Scale says none, it goes on saying nothing.
+// merge sets the replicas. Where the object says nothing of them and the Scale says none, it goes on
+// saying nothing, unless they have to be stated.
 func (s *scale) merge(_ context.Context, object, document Tree) (Tree, error) {
-	replicas, _ := tree.At(document, "spec", "replicas").(int64)
-	if replicas == 0 && tree.At(object, s.replicas...) == nil {
-		return object, nil
+	replicas, said := tree.At(document, "spec", "replicas").(int64)
+	if tree.At(object, s.replicas...) == nil {
+		switch {
+		case s.stated && !said:
+			return nil, status.BadRequest("the spec replicas field %q cannot be empty", "."+strings.Join(s.replicas, "."))
+		case !s.stated && replicas == 0:
+			return object, nil
+		}
 	}
 	return tree.With(object, replicas, s.replicas...), nil
 }

@@ -54,6 +54,7 @@ type Part struct {
 	Merge    func(ctx context.Context, object, document Tree) (Tree, error) // nil makes the part read-only
 
 	// Replicas is set where the document is a Scale: the path of the field of the object that is spec.replicas of the document.
+	// A Scale that Get makes without replicas can be written, and not read.
 	Replicas []string
 }
 

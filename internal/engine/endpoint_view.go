@@ -56,6 +56,9 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	if err != nil {
 		return nil, err
 	}
+	if v.Replicas != nil && tree.At(doc, "spec", "replicas") == nil {
+		return nil, unstated(v)
+	}
 	encoded, err := encode(doc, someObject)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,16 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/apply"
 	"github.com/kindwright/kindwright/internal/tree"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // manageScale records the owners of the fields of a Scale. If the fields of an object have owners
@@ -37,6 +43,23 @@ func (s scaling) admission() *admission.Request {
 	r.Object = tree.Without(r.Object, "metadata", "managedFields")
 	r.OldObject = tree.Without(r.OldObject, "metadata", "managedFields")
 	return r
+}
+
+// countReplicas lets a whole Scale without replicas mean none: clients leave out a zero. Of a patch it is
+// unknown whether it means any, where the object has none.
+func (w *write) countReplicas() {
+	if w.view == nil || w.view.Replicas == nil || w.verb != verbUpdate {
+		return
+	}
+	if tree.At(w.sent.old, "spec", "replicas") == nil && tree.At(w.sent.new, "spec", "replicas") == nil {
+		w.sent.new = tree.With(w.sent.new, int64(0), "spec", "replicas")
+	}
+}
+
+// unstated is the error of reading the Scale of an object that says nothing of its replicas.
+func unstated(v *view) error {
+	text := fmt.Sprintf("the spec replicas field %q does not exist", "."+strings.Join(v.Replicas, "."))
+	return status.Internal(errors.New(text)).WithMessage("Internal error occurred: " + text).WithCauses(meta.StatusCause{Message: text})
 }
 
 // scaleOwners computes the owners of the object from those of a Scale.

@@ -131,7 +131,11 @@ func conform(ctx context.Context, w *write) error {
 		return err
 	}
 	w.dropStatus()
-	return w.settle(ctx, w.sent)
+	if err := w.settle(ctx, w.sent); err != nil {
+		return err
+	}
+	w.countReplicas()
+	return nil
 }
 
 // dropStatus takes back the status before anybody judges it, where the main path does not change it and

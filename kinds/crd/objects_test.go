@@ -180,6 +180,59 @@ func TestCRD_15_CRD_16_SubresourcesAndGeneration(t *testing.T) {
 	})
 }
 
+// A lamp that says nothing of its count may mean any, so it has no Scale to read, as in kube-apiserver. An
+// autoscaler does not take it for none, and whoever wants none can say so.
+func TestCRD_15_UPDATE_12_ReplicasThatAreNotStated(t *testing.T) {
+	const unstated = `the spec replicas field ".spec.count" `
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		spec := func(name string) any {
+			_, got := call(t, srv, "GET", lampsPath+"/"+name, "")
+			return got["spec"]
+		}
+		unread := func(name string) {
+			code, got := call(t, srv, "GET", lampsPath+"/"+name+"/scale", "")
+			require.Equal(t, 500, code, "%v", got)
+			require.Contains(t, got["message"], unstated+"does not exist")
+		}
+		create(t, srv, "patched", `{}`)
+		unread("patched")
+		code, got := sendPatch(t, srv, lampsPath+"/patched/scale", meta.MergePatch, `{"metadata":{"labels":{"a":"b"}}}`)
+		require.Equal(t, 400, code, "%v", got)
+		require.Contains(t, got["message"], unstated+"cannot be empty")
+		require.Equal(t, map[string]any{"color": "white"}, spec("patched"))
+
+		set := func(name, spec string) {
+			code, got := call(t, srv, "PUT", lampsPath+"/"+name+"/scale",
+				`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"`+name+`"},"spec":`+spec+`}`)
+			require.Equal(t, 200, code, "%v", got)
+		}
+		for name, write := range map[string]func(name string){
+			"zero-patched": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.MergePatch, `{"spec":{"replicas":0}}`)
+				require.Equal(t, 200, code, "%v", got)
+			},
+			"zero-put": func(name string) { set(name, `{"replicas":0}`) },
+			"left-out": func(name string) { set(name, `{}`) }, // as Go clients write a zero
+			"applied": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale?fieldManager=me", meta.ApplyPatch,
+					`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"`+name+`"},"spec":{"replicas":0}}`)
+				require.Equal(t, 200, code, "nobody owns what is not there: %v", got)
+			},
+		} {
+			create(t, srv, name, `{"count":null}`)
+			unread(name)
+			write(name)
+			require.Equal(t, map[string]any{"color": "white", "count": 0.0}, spec(name), name)
+			code, got := call(t, srv, "GET", lampsPath+"/"+name+"/scale", "")
+			require.Equal(t, 200, code, "%v", got)
+			require.Equal(t, map[string]any{"replicas": 0.0}, got["spec"])
+			set(name, `{"replicas":3}`)
+			set(name, `{}`)
+			require.Equal(t, map[string]any{"color": "white", "count": 0.0}, spec(name), name)
+		}
+	})
+}
+
 func TestCRD_17_SelectableFields(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
 		create(t, srv, "a", `{"color":"blue"}`)

@@ -327,7 +327,7 @@ func addSubresources(r *registry.Resource, of *CustomResourceSubresources, env r
 		}
 		s, err := registry.ScaleSubresource{
 			SpecReplicasPath: scale.SpecReplicasPath, StatusReplicasPath: scale.StatusReplicasPath, LabelSelectorPath: path,
-			Undeclared: true,
+			Undeclared: true, Stated: true,
 		}.Describe(r, env)
 		if err != nil {
 			return fmt.Errorf("subresources.scale: %w", err)
