@@ -126,9 +126,9 @@ faults: ## 200,000 operations of client-go on a server whose store fails, each a
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000
 
-cel-oracle: ## the recorded expressions, and 100,000 random schemas, rules, objects and old objects, beside the code of kube-apiserver; CASES=, SEED=
+cel-oracle: ## the recorded expressions, and 100,000 random schemas, rules, objects and old objects, beside the code of kube-apiserver; CASES=, SEED=, FROM=how many to leave out first
 	go -C internal/celoracle test -count=1 .
-	set -e; file=$$(mktemp); trap 'rm -f "$$file"' EXIT; go -C internal/celoracle run . writes $(or $(CASES),100000) $(or $(SEED),1) > "$$file"; \
+	set -e; file=$$(mktemp); trap 'rm -f "$$file"' EXIT; GOGC=400 go -C internal/celoracle run . writes $(or $(CASES),100000) $(or $(SEED),1) $(or $(FROM),0) > "$$file"; \
 		go test -count=1 -timeout 4h -v ./cel -run AsKubernetes -args -writes="$$file"
 
 cel-definition: ## how long the rules of a definition of custom resources take to compile; FILE=, such as the HTTPRoutes of Gateway API

@@ -247,22 +247,52 @@ func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, After: p.After, Mutator: m, Validator: v}, err
 	})
 	if m := made.Mutator; m != nil && !guard.IsNil(m) {
-		made.Mutator = admission.MutatorFunc(func(ctx context.Context, r *admission.Request) (map[string]any, error) {
-			if err := b.refusal(); err != nil {
-				return nil, err
-			}
-			return m.Mutate(ctx, r)
-		})
+		made.Mutator = boundMutator{m, b}
 	}
 	if v := made.Validator; v != nil && !guard.IsNil(v) {
-		made.Validator = admission.ValidatorFunc(func(ctx context.Context, r *admission.Request) error {
-			if err := b.refusal(); err != nil {
-				return err
-			}
-			return v.Validate(ctx, r)
-		})
+		made.Validator = boundValidator{v, b}
 	}
 	return made, err
+}
+
+// boundMutator rejects writes while it cannot judge them.
+type boundMutator struct {
+	admission.Mutator
+	binding *binding
+}
+
+func (m boundMutator) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	if err := m.binding.refusal(); err != nil {
+		return nil, err
+	}
+	return m.Mutator.Mutate(ctx, r)
+}
+
+// Concerns reports whether the mutator has to see the objects of a request.
+func (m boundMutator) Concerns(r *admission.Request) bool { return m.binding.concerns(m.Mutator, r) }
+
+// boundValidator rejects writes while it cannot judge them.
+type boundValidator struct {
+	admission.Validator
+	binding *binding
+}
+
+func (v boundValidator) Validate(ctx context.Context, r *admission.Request) error {
+	if err := v.binding.refusal(); err != nil {
+		return err
+	}
+	return v.Validator.Validate(ctx, r)
+}
+
+// Concerns reports whether the validator has to see the objects of a request.
+func (v boundValidator) Concerns(r *admission.Request) bool {
+	return v.binding.concerns(v.Validator, r)
+}
+
+// concerns asks one side of a plugin, which may not know yet what it is about.
+func (b *binding) concerns(side any, r *admission.Request) bool {
+	s, ok := side.(admission.Selective)
+	return !ok || b.Err() != nil || s.Concerns(r)
 }
 
 // refusal is the answer to a write that a plugin cannot judge at this moment.

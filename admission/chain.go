@@ -128,6 +128,39 @@ func (c *Chain) Mutates(t Target) bool { return c != nil && anyHandles(c.mutator
 // Validates reports whether any validator handles a write.
 func (c *Chain) Validates(t Target) bool { return c != nil && anyHandles(c.validators, &t) }
 
+// Concerns reports whether a plugin that handles r has to see its objects, which r lacks; see [Selective].
+func (c *Chain) Concerns(r *Request) bool {
+	if c == nil {
+		return false
+	}
+	t := r.Target()
+	for i := range c.mutators {
+		if c.mutators[i].concerned(r, &t, c.mutators[i].Mutator) {
+			return true
+		}
+	}
+	for i := range c.validators {
+		if c.validators[i].concerned(r, &t, c.validators[i].Validator) {
+			return true
+		}
+	}
+	return false
+}
+
+// concerned reports whether one side of the plugin has to see the objects of a request.
+func (m *member) concerned(r *Request, t *Target, side any) (yes bool) {
+	defer func() {
+		if recover() != nil {
+			yes = true // as in anyHandles
+		}
+	}()
+	if !m.handles(t) {
+		return false
+	}
+	s, ok := side.(Selective)
+	return !ok || s.Concerns(r)
+}
+
 func anyHandles(members []member, t *Target) (handled bool) {
 	defer func() {
 		if recover() != nil {

@@ -185,6 +185,43 @@ func TestPluginsAreCalledForWhatTheyHandle(t *testing.T) {
 		pass(&admission.Request{Operation: admission.Delete, Namespace: "b"}))
 }
 
+// selective is a plugin that is about objects of one name.
+type selective struct {
+	admission.Validator
+
+	name string
+}
+
+func (s selective) Concerns(r *admission.Request) bool {
+	if s.name == "panic" {
+		panic("boom")
+	}
+	return r.Name == s.name
+}
+
+// A plugin that does not say which requests it is about has to see the objects of all that it handles.
+func TestConcerns(t *testing.T) {
+	allow := admission.ValidatorFunc(func(context.Context, *admission.Request) error { return nil })
+	deletions := []admission.Rule{{Operations: []admission.Operation{admission.Delete}}}
+	for _, c := range []struct {
+		plugins []admission.Plugin
+		want    bool
+	}{
+		{nil, false},
+		{[]admission.Plugin{{Name: "one", Validator: selective{allow, "a"}}}, true},
+		{[]admission.Plugin{{Name: "other", Validator: selective{allow, "b"}}}, false},
+		{[]admission.Plugin{{Name: "other", Validator: selective{allow, "b"}}, {Name: "all", Validator: allow}}, true},
+		{[]admission.Plugin{{Name: "deletions", Validator: allow, Rules: deletions}}, false},
+		{[]admission.Plugin{{Name: "p", Validator: selective{allow, "panic"}}}, true},
+		{[]admission.Plugin{{Name: "m", Mutator: &plug{}, Validator: selective{allow, "b"}}}, true},
+	} {
+		chain, err := admission.NewChain(c.plugins...)
+		require.NoError(t, err)
+		require.Equal(t, c.want, chain.Concerns(&admission.Request{Operation: admission.Update, Name: "a"}), "%+v", c.plugins)
+	}
+	require.False(t, (*admission.Chain)(nil).Concerns(&admission.Request{}))
+}
+
 // X12: a plugin that panics in Handles also rejects the write.
 func TestX12_APanicInHandlesRejects(t *testing.T) {
 	c, err := admission.NewChain(admission.Plugin{Name: "p", Handles: func(admission.Target) bool { panic("boom") }, Mutator: &plug{}, Validator: &plug{}})

@@ -33,6 +33,15 @@ type Validator interface {
 	Validate(ctx context.Context, r *Request) error
 }
 
+// Selective is a Mutator or a Validator that can tell that a request is none of its business before the
+// objects of the request are there. The server asks where it would have to convert an object for
+// plugins alone, as when a namespace ends whose objects a webhook would have to convert.
+type Selective interface {
+	// Concerns reports whether the plugin has to see the objects of r, which has none. It is called for
+	// requests that the plugin handles, must be quick and must not block.
+	Concerns(r *Request) bool
+}
+
 // MutatorFunc adapts a function to a Mutator.
 type MutatorFunc func(ctx context.Context, r *Request) (map[string]any, error)
 

@@ -155,15 +155,7 @@ func (m *Matcher) Match(ctx context.Context, r *admission.Request) (as admission
 			return as, false, nil
 		}
 	}
-	if _, excluded := m.selects(m.exclude, r); excluded {
-		return as, false, nil
-	}
-	if len(m.rules) == 0 {
-		as, ok = admission.Form{Resource: r.Resource, Kind: r.Kind}, true
-	} else {
-		as, ok = m.selects(m.rules, r)
-	}
-	if !ok || m.namespaces.Empty() || r.Namespace == "" {
+	if as, ok = m.ruled(r); !ok || m.namespaces.Empty() || r.Namespace == "" {
 		return as, ok, nil
 	}
 	labels, err := r.NamespaceLabels(ctx)
@@ -171,6 +163,24 @@ func (m *Matcher) Match(ctx context.Context, r *admission.Request) (as admission
 		return as, false, err
 	}
 	return as, m.namespaces.Matches(labels), nil
+}
+
+// ruled returns the form in which the rules select a request, whatever its objects are.
+func (m *Matcher) ruled(r *admission.Request) (as admission.Form, ok bool) {
+	if _, excluded := m.selects(m.exclude, r); excluded {
+		return as, false
+	}
+	if len(m.rules) == 0 {
+		return admission.Form{Resource: r.Resource, Kind: r.Kind}, true
+	}
+	return m.selects(m.rules, r)
+}
+
+// Concerns reports whether the rules select a request. It does not look at its objects, and the request
+// may have none yet.
+func (m *Matcher) Concerns(r *admission.Request) bool {
+	_, ok := m.ruled(r)
+	return ok
 }
 
 // labelled reports whether an object has labels that a selector can be about, or could have them. The options of a

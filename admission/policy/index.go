@@ -135,6 +135,16 @@ func first(lists [][]*hook) *hook {
 	return out
 }
 
+// concerns reports whether the rules of a hook select a request. One whose rules are wrong may say so.
+func (s *snapshot) concerns(r *admission.Request) bool {
+	for h := range s.about(r) {
+		if h.matcher == nil || h.matcher.Concerns(r) {
+			return true
+		}
+	}
+	return false
+}
+
 // any reports whether a hook may be about a request.
 func (s *snapshot) any(r *admission.Request) bool {
 	if len(s.every) > 0 || len(s.named[r.Resource.Resource]) > 0 {

@@ -169,6 +169,9 @@ type evaluated struct {
 	left     map[string]any   // the object after the round
 }
 
+// Concerns reports whether a policy with a binding is about a request, as far as its objects do not matter.
+func (m *mutator) Concerns(r *admission.Request) bool { return m.index.current.Load().concerns(r) }
+
 // Mutate changes the object as the policies say: in the order of their names, of the names of their
 // bindings and of their parameters. Each sees the object as those before have left it. Which policies
 // are about the write is decided by the object that the request brings.

@@ -78,6 +78,9 @@ func (e exempt) concerns(t admission.Target) bool {
 // validator evaluates the policies of one server.
 type validator struct{ index *index }
 
+// Concerns reports whether a policy with a binding is about a request, as far as its objects do not matter.
+func (v *validator) Concerns(r *admission.Request) bool { return v.index.current.Load().concerns(r) }
+
 // Validate rejects a write that a policy denies. All policies are evaluated, because each may warn and
 // annotate; the first that denies is the answer.
 func (v *validator) Validate(ctx context.Context, r *admission.Request) error {

@@ -101,6 +101,11 @@ func (x *index) hooks(r *admission.Request) []*hook {
 	return slices.Concat(first, all)
 }
 
+// concerns reports whether the rules of a webhook select a request. One whose rules are wrong may say so.
+func (x *index) concerns(r *admission.Request) bool {
+	return slices.ContainsFunc(x.hooks(r), func(h *hook) bool { return h.matcher == nil || h.matcher.Concerns(r) })
+}
+
 // publish makes the snapshot of what the index knows. The caller holds the lock.
 func (x *index) publish() {
 	out := &snapshot{named: map[string]bool{}}

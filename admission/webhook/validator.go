@@ -15,6 +15,9 @@ import (
 // validator asks the validating webhooks of one server.
 type validator struct{ index *index }
 
+// Concerns reports whether a webhook is about a request, as far as its objects do not matter.
+func (v *validator) Concerns(r *admission.Request) bool { return v.index.concerns(r) }
+
 // Validate asks all webhooks at the same time. All must allow the write; the first in order that does
 // not gives the answer.
 // Source: WHK-12.

@@ -100,6 +100,9 @@ func (r *running) do(method, path, body string) (int, map[string]any) {
 	require.NoError(r.t, err)
 	req.Header.Set("Authorization", "Bearer administrator")
 	req.Header.Set("Content-Type", "application/json")
+	if method == "PATCH" {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	res, err := client.Do(req)
 	require.NoError(r.t, err)

@@ -32,7 +32,8 @@ func TestPublicPoliciesJudgeAlike(t *testing.T) {
 		return // there is nothing to compare; make policies gives both
 	}
 	like := kindwright.Kubernetes{WrongTypeIsBadRequest: true, ExpressionPrices: true, ResetByEmptyList: true}
-	ours := serveOn(t, memory.New(), Options{}, like, kindwright.Serve(crd.Kinds(crd.AgeColumn(), crd.ClosedVersions())))
+	ours := serveOn(t, memory.New(), Options{}, like, kindwright.Serve(crd.Kinds(crd.AgeColumn(), crd.ClosedVersions())),
+		kindwright.Admit(RuntimeClassPlugin())) // a policy may name a class that does not exist
 	c := &comparison{t: t, sides: []*target{ours, thePeer()}, seen: map[string]bool{}}
 	defer c.clear() // not in a clean-up: the context of the test ends before
 	c.prepare(readCorpus(t, *policies, c.served()))

@@ -8,10 +8,12 @@
 // cost, its result, and what it cost.
 //
 //	go run . writes > ../../cel/testdata/writes.jsonl
-//	go run . writes 100000 7 > elsewhere.jsonl
+//	go run . writes 50000 7 > elsewhere.jsonl
+//	go run . writes 50000 7 50000 > therest.jsonl
 //
 // Each line of this output is a schema with rules, an object, the object that it replaces if there is
-// one, and the causes and the warnings of the write.
+// one, and the causes and the warnings of the write. The numbers are how many writes, their seed, and how
+// many of this seed to leave out first.
 //
 //	go run . admission > ../../cel/testdata/admission.jsonl
 //
@@ -60,7 +62,7 @@ func main() {
 	records := record
 	switch what := strings.Join(os.Args[1:min(len(os.Args), 2)], ""); what {
 	case "writes":
-		records = recordWrites(number(2, writesCount), number(3, 1))
+		records = recordWrites(number(4, 0), number(2, writesCount), number(3, 1))
 	case "admission":
 		records = recordAdmission
 	case "":
@@ -111,13 +113,13 @@ func number(at, otherwise int) int {
 	return n
 }
 
-// recordWrites writes some random writes.
-func recordWrites(count, seed int) func(io.Writer) error {
+// recordWrites writes some random writes, without the first ones.
+func recordWrites(from, count, seed int) func(io.Writer) error {
 	return func(to io.Writer) error {
 		out := bufio.NewWriter(to)
 		encoder := json.NewEncoder(out)
 		encoder.SetEscapeHTML(false)
-		for w, err := range writes(count, seed) {
+		for w, err := range writes(from, count, seed) {
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ func TestTheRecordsAreOfToday(t *testing.T) {
 		command string
 	}{
 		"cel/testdata/kubernetes.jsonl":        {record, "go run ."},
-		"cel/testdata/writes.jsonl":            {recordWrites(writesCount, 1), "go run . writes"},
+		"cel/testdata/writes.jsonl":            {recordWrites(0, writesCount, 1), "go run . writes"},
 		"config/testdata/authentication.jsonl": {recordDocuments("authentication"), "go run . authentication"},
 		"config/testdata/authorization.jsonl":  {recordDocuments("authorization"), "go run . authorization"},
 		"config/testdata/policy.jsonl":         {recordDocuments("policy"), "go run . policy"},

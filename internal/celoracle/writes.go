@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
 
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/model"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -35,26 +36,64 @@ func (w *warnings) AddWarning(_, text string) { *w = append(*w, text) }
 // writesCount is how many writes are recorded.
 const writesCount = 300
 
-// writes returns random writes, which are the same in every run with the same seed.
-func writes(count, seed int) iter.Seq2[Write, error] {
+// writes returns random writes, which are the same in every run with the same seed. The first ones are made,
+// because each depends on those before it, and Kubernetes is not asked about them.
+func writes(from, count, seed int) iter.Seq2[Write, error] {
 	random := rand.New(rand.NewPCG(uint64(seed), 2))
 	return func(yield func(Write, error) bool) {
-		for range count {
-			if w, err := write(random); !yield(w, err) || err != nil {
+		for range from {
+			if _, err := write(random); err != nil {
+				yield(Write{}, err)
 				return
+			}
+		}
+		for ; count > 0; count -= stretch {
+			for _, w := range judged(random, min(count, stretch)) {
+				if !yield(w.Write, w.err) || w.err != nil {
+					return
+				}
 			}
 		}
 	}
 }
 
-// write makes one write and asks Kubernetes about it.
+// stretch is how many writes are judged side by side, before the next ones are made.
+const stretch = 1000
+
+// answered is a write with its answers, or why there are none.
+type answered struct {
+	Write
+
+	err error
+}
+
+// judged makes some writes, one after the other, and asks Kubernetes about all of them at once: compiling the
+// rules of a schema takes milliseconds there.
+func judged(random *rand.Rand, count int) []answered {
+	out := make([]answered, count)
+	next := make(chan *answered)
+	var asking sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		asking.Go(func() {
+			for w := range next {
+				w.err = judge(&w.Write)
+			}
+		})
+	}
+	for i := range out {
+		if out[i].Write, out[i].err = write(random); out[i].err == nil {
+			next <- &out[i]
+		}
+	}
+	close(next)
+	asking.Wait()
+	return out
+}
+
+// write makes one write.
 func write(random *rand.Rand) (Write, error) {
 	g := generator{random}
 	document, err := json.Marshal(g.root())
-	if err != nil {
-		return Write{}, err
-	}
-	structural, err := read(string(document))
 	if err != nil {
 		return Write{}, err
 	}
@@ -66,11 +105,15 @@ func write(random *rand.Rand) (Write, error) {
 			g.change(w.Old["spec"].(map[string]any))
 		}
 	}
-	return w, judge(structural, &w)
+	return w, nil
 }
 
 // judge asks Kubernetes.
-func judge(structural *schema.Structural, w *Write) error {
+func judge(w *Write) error {
+	structural, err := read(string(w.Schema))
+	if err != nil {
+		return err
+	}
 	validator := cel.NewValidator(structural, true, celconfig.PerCallLimit)
 	var collected warnings
 	ctx := warning.WithWarningRecorder(context.Background(), &collected)

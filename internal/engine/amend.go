@@ -21,7 +21,8 @@ func (e *Engine) Amend(ctx context.Context, served *Served, entry *watch.Entry, 
 	facts := entry.Facts()
 	t := registry.Target{Resource: served.Kind.GroupVersionResource(), Namespace: facts.Namespace, Name: facts.Name}
 	target := admissionTarget(t, admission.Update, t.Name)
-	if chain := e.cfg.Admission; facts.Form == 0 || chain.Mutates(target) || chain.Validates(target) {
+	asked := e.admission(target, admission.Request{Kind: served.Kind.GroupVersionKind(), Name: t.Name})
+	if facts.Form == 0 || e.cfg.Admission.Concerns(asked) {
 		return false, nil
 	}
 	d := &deletion{

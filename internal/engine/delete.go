@@ -122,6 +122,7 @@ type deletion struct {
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form
 	shown     registry.Tree // old in the form of the request
+	unseen    bool          // nobody has to see old, which is in another form: no plugin is asked
 
 	result *registry.Result // set by the step that ends the walk
 }
@@ -180,9 +181,14 @@ func (d *deletion) readOld(ctx context.Context) (registry.Tree, error) {
 	return d.served.stored.treeOf(ctx, d.entry)
 }
 
-// asks tells whether hooks or plugins have to see the object.
+// ruled tells whether the kind has a rule about deletions.
+func (d *deletion) ruled() bool {
+	return d.served.Kind.Hooks.BeforeDelete != nil || d.stored.Hooks.BeforeDelete != nil
+}
+
+// asks tells whether hooks or plugins are asked about the object.
 func (d *deletion) asks() bool {
-	if d.served.Kind.Hooks.BeforeDelete != nil || d.stored.Hooks.BeforeDelete != nil {
+	if d.ruled() {
 		return true
 	}
 	chain := d.engine.cfg.Admission
@@ -226,9 +232,15 @@ func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
 }
 
 // askStraight shows a deletion that a client asked for in the form of the request, even if nobody has
-// to see the object: a failed conversion ends the request before something is deleted.
+// to see the object: a failed conversion ends the request before something is deleted. What the server
+// deletes by itself is converted only if somebody has to see it. A webhook that is dead must
+// not keep namespaces and definitions from ending because the server has policies about other kinds.
 func (d *deletion) askStraight(ctx context.Context) (err error) {
 	if !d.shows && !d.asks() {
+		return nil
+	}
+	if !d.shows && !d.served.shows(d.entry) && !d.ruled() && !d.engine.cfg.Admission.Concerns(d.admission()) {
+		d.unseen = true
 		return nil
 	}
 	entry, err := d.served.Show(ctx, d.entry) // kept: the answer may need it
@@ -243,11 +255,19 @@ func (d *deletion) askStraight(ctx context.Context) (err error) {
 }
 
 func mutateDeletion(ctx context.Context, d *deletion) error {
+	if d.unseen {
+		return nil
+	}
 	_, _, err := d.engine.mutate(ctx, d)
 	return err
 }
 
-func admitDeletion(ctx context.Context, d *deletion) error { return d.engine.admit(ctx, d) }
+func admitDeletion(ctx context.Context, d *deletion) error {
+	if d.unseen {
+		return nil
+	}
+	return d.engine.admit(ctx, d)
+}
 
 // markDeleted computes the object after the request.
 func markDeleted(_ context.Context, d *deletion) (err error) {

@@ -180,11 +180,15 @@ func (r rules) blocking(t, old registry.Tree, found []status.FieldError) []statu
 		problems, _ := r.judge(t, old)
 		return problems
 	}
+	more := r.schema.Validate(t)
+	if !r.typed { // all that is wrong with a value, as in Kubernetes: that it is no text, and none of the allowed ones
+		found, more = more, found
+	}
 	seen := map[string]bool{}
 	for _, p := range found {
 		seen[p.Field] = true
 	}
-	for _, p := range r.schema.Validate(t) { // each field once
+	for _, p := range more { // each field once
 		if !seen[p.Field] {
 			seen[p.Field] = true
 			found = append(found, p)

@@ -20,8 +20,10 @@ import (
 
 	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/internal/engine"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -633,12 +635,52 @@ func TestCRD_19_FiveStoredVersionsAcrossARestart(t *testing.T) {
 }
 
 // A dead webhook stops requests that need it, and nothing else: the server starts, namespaces end,
-// dependents are collected, and the definition goes.
+// dependents are collected, and the definition goes. Policies and admission webhooks change nothing
+// about that, unless they are about those writes.
 func TestCRD_19_ADeadWebhookStopsNothingElse(t *testing.T) {
+	const everything = `{"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"],"operations":`
+	for name, rules := range map[string]string{
+		"alone": "", "judged": `[]`, "judged when new": `[` + everything + `["CREATE"]}]`,
+		"others judged": `[{"apiGroups":["*"],"apiVersions":["*"],"resources":["configmaps"],"operations":["*"]}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			definitions := []registry.Definition{crd.Kinds()}
+			if rules != "" {
+				definitions = append(definitions, kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+			}
+			deadWebhook(t, definitions, rules)
+		})
+	}
+}
+
+// allow makes policies that allow what their rules select, and a webhook that nobody answers and whose failure is ignored.
+func allow(t *testing.T, srv *apitest.Server, rules string) {
+	t.Helper()
+	const bound = `{"metadata":{"name":"p"},"spec":{"policyName":"p"`
+	for path, body := range map[string]string{
+		"validatingadmissionpolicies":       `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":` + rules + `},"validations":[{"expression":"true"}]}}`,
+		"validatingadmissionpolicybindings": bound + `,"validationActions":["Deny"]}}`,
+		"mutatingadmissionpolicies": `{"metadata":{"name":"p"},"spec":{"reinvocationPolicy":"Never","matchConstraints":{"resourceRules":` + rules +
+			`},"mutations":[{"patchType":"JSONPatch","jsonPatch":{"expression":"[JSONPatch{op: 'test', path: '/kind', value: object.kind}]"}}]}}`,
+		"mutatingadmissionpolicybindings": bound + `}}`,
+		"validatingwebhookconfigurations": `{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":"https://127.0.0.1:1"},
+			"failurePolicy":"Ignore","sideEffects":"None","admissionReviewVersions":["v1"],"rules":` + rules + `}]}`,
+	} {
+		code, answer := call(t, srv, "POST", registrations+path, body)
+		require.Equal(t, 201, code, "%s: %v", path, answer)
+	}
+}
+
+// deadWebhook lets the webhook of a definition die, and everything end that it converts.
+func deadWebhook(t *testing.T, definitions []registry.Definition, rules string) {
+	t.Helper()
 	b := memory.New()
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	h := newHook(t)
-	srv := apitest.Config{Backend: b}.New(t, crd.Kinds())
+	srv := apitest.Config{Backend: b}.New(t, definitions...)
+	if strings.Contains(rules, "{") {
+		allow(t, srv, rules)
+	}
 	define(t, srv, h, "v1")
 	code, _ := call(t, srv, "POST", "/api/v1/namespaces", `{"metadata":{"name":"ending"}}`)
 	require.Equal(t, 201, code)
@@ -647,28 +689,34 @@ func TestCRD_19_ADeadWebhookStopsNothingElse(t *testing.T) {
 	o["metadata"] = tree{"name": "a"}
 	code, answer := call(t, srv, "POST", ending, text(t, o))
 	require.Equal(t, 201, code, "%v", answer)
-	code, owner := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("owner", "v1beta1")))
-	require.Equal(t, 201, code, "%v", owner)
-	o = fixture("dependent", "v1alpha1")
-	o["metadata"] = tree{"name": "dependent", "ownerReferences": []any{tree{
-		"apiVersion": "stable.example.com/v1beta1", "kind": "MultiVersion", "name": "owner", "uid": owner["metadata"].(tree)["uid"],
-	}}}
-	code, answer = call(t, srv, "POST", objects("v1alpha1"), text(t, o))
-	require.Equal(t, 201, code, "%v", answer)
+	for _, name := range []string{"owner", "owner-in-the-foreground"} {
+		code, owner := call(t, srv, "POST", objects("v1beta1"), text(t, fixture(name, "v1beta1")))
+		require.Equal(t, 201, code, "%v", owner)
+		o = fixture("dependent", "v1alpha1")
+		o["metadata"] = tree{"name": "dependent-of-" + name, "ownerReferences": []any{tree{
+			"apiVersion": "stable.example.com/v1beta1", "kind": "MultiVersion", "name": name, "uid": owner["metadata"].(tree)["uid"], "blockOwnerDeletion": true,
+		}}}
+		code, answer = call(t, srv, "POST", objects("v1alpha1"), text(t, o))
+		require.Equal(t, 201, code, "%v", answer)
+	}
 	store(t, srv, "v1beta2") // no record is in the stored version any more
 	srv.Close()
 	h.srv.Close()
 
-	srv = apitest.Config{Backend: b}.New(t, crd.Kinds())
+	srv = apitest.Config{Backend: b}.New(t, definitions...)
 	code, answer = call(t, srv, "GET", objects("v1alpha1")+"/owner", "")
 	require.Equal(t, 500, code)
 	require.Contains(t, answer["message"], `conversion webhook for stable.example.com/v1beta1, Kind=MultiVersion failed: Post "https://127.0.0.1:`)
 	gone := func(path string) {
-		require.Eventually(t, func() bool { code, _ := call(t, srv, "GET", path, ""); return code == 404 }, time.Minute, time.Millisecond, path)
+		t.Helper()
+		require.Eventually(t, func() bool { code, _ := call(t, srv, "GET", path, ""); return code == 404 }, 10*time.Second, time.Millisecond, path)
 	}
-	code, answer = call(t, srv, "DELETE", objects("v1beta1")+"/owner", "")
-	require.Equal(t, 200, code, "%v", answer)
-	gone(objects("v1beta1") + "/dependent")
+	for name, options := range map[string]string{"owner": "", "owner-in-the-foreground": `{"propagationPolicy":"Foreground"}`} {
+		code, answer = call(t, srv, "DELETE", objects("v1beta1")+"/"+name, options)
+		require.Equal(t, 200, code, "%v", answer)
+		gone(objects("v1beta1") + "/dependent-of-" + name)
+		gone(objects("v1beta1") + "/" + name)
+	}
 	code, _ = call(t, srv, "DELETE", "/api/v1/namespaces/ending", "")
 	require.Equal(t, 200, code)
 	gone("/api/v1/namespaces/ending")
@@ -677,6 +725,46 @@ func TestCRD_19_ADeadWebhookStopsNothingElse(t *testing.T) {
 	code, _ = call(t, srv, "DELETE", multiversion, "")
 	require.Equal(t, 200, code)
 	gone(multiversion)
+}
+
+// A policy about deletions sees each object, of those too that are deleted by their metadata alone. Nothing ends
+// that it could not be asked about.
+func TestCRD_19_POL_01_APolicyAboutDeletionsIsAsked(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds(), kinds.Policies())
+	h := newHook(t)
+	define(t, srv, h, "v1")
+	code, answer := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("a", "v1beta1")))
+	require.Equal(t, 201, code, "%v", answer)
+	store(t, srv, "v1beta2")
+	const rules = `[{"apiGroups":["*"],"apiVersions":["v1beta2"],"resources":["multiversion"],"operations":["DELETE"]}]`
+	code, answer = call(t, srv, "POST", registrations+"validatingadmissionpolicies",
+		`{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":`+rules+`},"validations":[{"expression":"oldObject.contentv2.key != 'value'"}]}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	code, _ = call(t, srv, "POST", registrations+"validatingadmissionpolicybindings", `{"metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)
+	require.Equal(t, 201, code)
+	remove := func() (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), "DELETE", srv.URL+objects("v1alpha1")+"/a", nil)
+		require.NoError(t, err)
+		r.Header.Set("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+		answer, err := srv.Client().Do(r)
+		require.NoError(t, err)
+		defer func() { _ = answer.Body.Close() }()
+		var out tree
+		require.NoError(t, json.NewDecoder(answer.Body).Decode(&out))
+		return answer.StatusCode, fmt.Sprint(out["message"])
+	}
+	code, says := remove()
+	require.Equal(t, 422, code, says)
+	require.Contains(t, says, "denied request")
+	h.set(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "cannot", http.StatusUnprocessableEntity) })
+	code, answer = patch(t, srv, objects("v1beta1")+"/a", `{"metadata":{"labels":{"a":"b"}}}`) // what was converted is forgotten
+	require.Equal(t, 500, code, "%v", answer)
+	code, says = remove()
+	require.NotEqual(t, 200, code, says)
+	code, _ = call(t, srv, "DELETE", registrations+"validatingadmissionpolicybindings/p", "")
+	require.Equal(t, 200, code)
+	code, says = remove()
+	require.Equal(t, 200, code, says)
 }
 
 // A watch in another version converts what it sends. It ends when the definition changes, without an

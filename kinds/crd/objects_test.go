@@ -403,6 +403,30 @@ func TestCRD_20_WarningsOfFinalizers(t *testing.T) {
 	})
 }
 
+// TestCRD_10_AllThatIsWrongWithAValue names each keyword that a new value of the wrong type breaks, as kube-apiserver
+// 1.36 does, whose answers these are.
+func TestCRD_10_AllThatIsWrongWithAValue(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"knobs.shop.example.com"},
+		"spec":{"group":"shop.example.com","scope":"Namespaced","names":{"plural":"knobs","kind":"Knob"},"versions":[{"name":"v1","served":true,"storage":true,
+		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"few":{"type":"string","enum":["a","b"]},
+		"none":{"type":"string","nullable":true,"enum":["a"]},"text":{"type":"string","minimum":7},"plain":{"type":"string"}}}}}}}]}}`)
+	for spec, want := range map[string][]string{
+		`{"few":5}`:   {`Invalid value: "integer": spec.few in body must be of type string: "integer"`, `Unsupported value: 5: supported values: "a", "b"`},
+		`{"none":5}`:  {`Invalid value: "integer": spec.none in body must be of type string: "integer"`, `Unsupported value: 5: supported values: "a"`},
+		`{"text":5}`:  {`Invalid value: "integer": spec.text in body must be of type string: "integer"`, `Invalid value: 5: spec.text in body should be greater than or equal to 7`},
+		`{"plain":5}`: {`Invalid value: "integer": spec.plain in body must be of type string: "integer"`},
+	} {
+		code, answer := call(t, srv, "POST", "/apis/shop.example.com/v1/namespaces/default/knobs", `{"apiVersion":"shop.example.com/v1","kind":"Knob","metadata":{"name":"a"},"spec":`+spec+`}`)
+		require.Equal(t, 422, code, "%s: %v", spec, answer)
+		var got []string
+		for _, cause := range answer["details"].(map[string]any)["causes"].([]any) {
+			got = append(got, cause.(map[string]any)["message"].(string))
+		}
+		require.Equal(t, want, got, spec)
+	}
+}
+
 // An object that a later schema refuses is an invalid object for those who write it, and no fault of the server.
 func TestCRD_14_AnObjectThatALaterSchemaRefuses(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
