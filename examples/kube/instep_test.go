@@ -124,3 +124,34 @@ func TestNamesThatNoKeyCanHold(t *testing.T) {
 		require.Empty(t, found["items"])
 	}
 }
+
+// A protocol or an address that no key of the store can hold is refused by the rules of services.
+func TestPortsAndAddressesThatNoKeyCanHold(t *testing.T) {
+	s := serve(t, Options{})
+	const services = "/api/v1/namespaces/default/services"
+	for _, text := range []string{strings.Repeat("x", 3000), "a\x00b", strings.Repeat("/", 700)} {
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		no := s.must(t, 422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80,"protocol":%s}]}}`, quoted))
+		require.Contains(t, no["message"], "spec.ports[0].protocol")
+		no = s.must(t, 422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"a"},"spec":{"clusterIP":%s,"clusterIPs":[%[1]s],"ports":[{"port":80}]}}`, quoted))
+		require.Contains(t, no["message"], "spec.clusterIPs[0]")
+	}
+}
+
+// S22: amounts that take a few bytes, and seconds to compute with, are refused where they come in.
+func TestS22_AmountsOfManyDigits(t *testing.T) {
+	s := serve(t, Options{})
+	for _, amount := range []string{"1e10000000", "1E2147483647", "1e-10000000", strings.Repeat("1", 1<<20)} {
+		for path, body := range map[string]string{
+			"/api/v1/namespaces/default/pods":                                  `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":%q},"requests":{"cpu":"1"}}}]}}`,
+			"/api/v1/namespaces/default/resourcequotas":                        `{"metadata":{"name":"a"},"spec":{"hard":{"cpu":%q}}}`,
+			"/api/v1/namespaces/default/limitranges":                           `{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Container","max":{"cpu":%q},"min":{"cpu":"1"}}]}}`,
+			"/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities":  `{"metadata":{"name":"a"},"storageClassName":"s","capacity":%q}`,
+			"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers": `{"metadata":{"name":"a"},"spec":{"maxReplicas":1,"scaleTargetRef":{"kind":"A","name":"a"},"metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":%q}}}]}}`,
+		} {
+			no := s.must(t, 422, "POST", path, fmt.Sprintf(body, amount))
+			require.Regexp(t, "has (an exponent that is not between|more than 1000 digits)", no["message"], "%s %.20s", path, amount)
+		}
+	}
+}
