@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -116,6 +116,9 @@ audit-torture: ## 100,000 writes to a server whose store, disk, receiver of reco
 memory-search: ## 10,000 random bodies of 3 MiB in JSON, YAML, protobuf and CBOR, and the worst of them; BODIES=, SEED=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_MemoryOfBodies -bodies=$(or $(BODIES),10000) \
 		-body-seed=$(or $(SEED),1) -body-limit=31457280 -resident-limit=31457280
+
+body-search: ## 10,000 bodies for the stand-in that have one large part, for all kinds, forms and verbs, under policies, and what they cost; BODIES=, SEED=
+	go -C examples/kube test -count=1 -timeout 4h -v ./kube-apiserver -run S1_CostOfBodies -args -bodies=$(or $(BODIES),10000) -body-seed=$(or $(SEED),1)
 
 memory-load: ## 1,000 clients that send the worst bodies at once, and what another client's gets take; CLIENTS=
 	go test -count=1 -timeout 4h -v ./internal/conformance -run S1_WorstBodiesAtOnce -load-clients=$(or $(CLIENTS),1000) -load-gets=1000 -load-every=20ms -load-apart

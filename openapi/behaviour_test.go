@@ -103,6 +103,29 @@ func TestCanonical_GoTypesWriteThemselves(t *testing.T) {
 	}, texts(errs))
 }
 
+// S22: a few bytes that stand for a number of millions of digits never reach the Go type.
+func TestS22_AmountsOfManyDigits(t *testing.T) {
+	type T struct {
+		Amount Counted `json:"amount"`
+	}
+	s, err := openapi.FromType(reflect.TypeFor[T]())
+	require.NoError(t, err)
+	digits := strings.Repeat("9", 1000)
+	for text, problem := range map[string]string{
+		"1e1001": "an exponent", "1E-1001": "an exponent", " -1e10000000": "an exponent", "1.5e99999999999999999999": "an exponent",
+		digits + "9": "more than 1000 digits", "0." + digits: "more than 1000 digits", "+" + digits + "1Mi": "more than 1000 digits",
+	} {
+		_, errs := s.Canonical(map[string]any{"amount": text})
+		require.Len(t, errs, 1, "%.20s", text)
+		require.Contains(t, errs[0].String(), problem, "%.20s", text)
+	}
+	for _, text := range []string{"1e1000", "-1E-1000", "1e+3", "1E", "1Ei", digits, "1eE5", "", "x", "1e1_0"} {
+		got, errs := s.Canonical(map[string]any{"amount": text})
+		require.Empty(t, errs, "%.20s", text)
+		require.Equal(t, map[string]any{"amount": "counted"}, got, "what is short is the type's to judge: %.20s", text)
+	}
+}
+
 func texts(errs []status.FieldError) []string {
 	out := []string{}
 	for _, e := range errs {

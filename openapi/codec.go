@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -16,10 +18,46 @@ import (
 type codec struct {
 	name   string
 	goType reflect.Type
+	amount bool // digits and an exponent, which the Go type computes with, however large they are
+}
+
+// maxAmountDigits and maxAmountExponent bound what computing with an amount costs. Comparing 1e10000000 with
+// another one takes seconds in the Go type of Kubernetes, and a million digits take a minute to write. Package
+// cel has the same bounds.
+const (
+	maxAmountDigits   = 1000
+	maxAmountExponent = 1000
+)
+
+// checkAmount rejects a text that no Go type shall compute with. Any other text is the type's to judge.
+func checkAmount(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	number := strings.TrimLeft(strings.TrimSpace(text), "+-")
+	rest := strings.TrimLeft(number, "0123456789.")
+	if digits := number[:len(number)-len(rest)]; len(digits)-strings.Count(digits, ".") > maxAmountDigits {
+		return fmt.Errorf("has more than %d digits", maxAmountDigits)
+	}
+	exponent := strings.TrimLeft(rest, "eE")
+	if exponent == rest {
+		return nil
+	}
+	n, err := strconv.ParseInt(exponent, 10, 64)
+	if beyond := errors.Is(err, strconv.ErrRange); beyond || err == nil && (n < -maxAmountExponent || n > maxAmountExponent) {
+		return fmt.Errorf("has an exponent that is not between -%d and %d", maxAmountExponent, maxAmountExponent)
+	}
+	return nil
 }
 
 // canonical decodes the value into the Go type and encodes it again.
 func (c *codec) canonical(v any) (any, error) {
+	if c.amount {
+		if err := checkAmount(v); err != nil {
+			return v, err
+		}
+	}
 	text, err := json.AppendTree(nil, v)
 	if err != nil {
 		return v, err

@@ -21,6 +21,7 @@ import (
 // described resembles types of the Kubernetes libraries, which describe their JSON with methods.
 type (
 	Quantity    struct{ i int64 }
+	Counted     struct{}
 	IntOrString struct{ text string }
 	LongOrText  struct{ any }
 	Extension   struct{ Raw []byte }
@@ -31,6 +32,10 @@ func (Quantity) OpenAPISchemaType() []string       { return []string{"string"} }
 func (Quantity) OpenAPISchemaFormat() string       { return "" }
 func (Quantity) OpenAPIV3OneOfTypes() []string     { return []string{"string", "number"} }
 func (q Quantity) MarshalJSON() ([]byte, error)    { return fmt.Appendf(nil, `"%d"`, q.i), nil }
+func (Counted) OpenAPISchemaType() []string        { return []string{"string"} }
+func (Counted) OpenAPIV3OneOfTypes() []string      { return []string{"string", "number"} }
+func (Counted) MarshalJSON() ([]byte, error)       { return []byte(`"counted"`), nil }
+func (*Counted) UnmarshalJSON([]byte) error        { return nil }
 func (IntOrString) OpenAPISchemaType() []string    { return []string{"string"} }
 func (IntOrString) OpenAPISchemaFormat() string    { return "int-or-string" }
 func (IntOrString) OpenAPIV3OneOfTypes() []string  { return []string{"integer", "string"} }

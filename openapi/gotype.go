@@ -188,6 +188,7 @@ func describedType(t reflect.Type, at place) (*Schema, error) {
 		s.IntOrString, s.Format, s.int32OrText = true, "", !holds64Bits(t)
 	case slices.Equal(types, []string{"number", "string"}):
 		s.Type, s.OrNumber, s.codec = String, true, newCodec(t)
+		s.codec.amount = true
 	case len(types) != 1:
 		s = &Schema{PreserveUnknown: true}
 	case types[0] == string(Object):

@@ -94,7 +94,7 @@ func (c *cluster) owner(ctx context.Context, key string) (string, error) {
 		return "", errors.New("the server has not started")
 	}
 	rec, err := e.Store().Get(ctx, key)
-	if errors.Is(err, storage.ErrNotFound) {
+	if errors.Is(err, storage.ErrNotFound) || errors.Is(err, storage.ErrInvalid) { // no key can hold what the rules refuse later
 		return "", nil
 	}
 	return string(rec.Value), err

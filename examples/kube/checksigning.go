@@ -80,11 +80,13 @@ func checkUsages(usages []certificatesv1.KeyUsage, at status.Field) {
 	if len(usages) == 0 {
 		at.Required("")
 	}
+	known, seen := keyUsages(), make(map[certificatesv1.KeyUsage]bool, len(usages))
 	for i, u := range usages {
-		oneOf(at.Index(i), u, keyUsages()...)
-		if slices.Contains(usages[:i], u) {
+		oneOf(at.Index(i), u, known...)
+		if seen[u] {
 			at.Index(i).Duplicate(string(u))
 		}
+		seen[u] = true
 	}
 }
 

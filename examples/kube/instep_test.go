@@ -124,3 +124,17 @@ func TestNamesThatNoKeyCanHold(t *testing.T) {
 		require.Empty(t, found["items"])
 	}
 }
+
+// A protocol or an address that no key of the store can hold is refused by the rules of services.
+func TestPortsAndAddressesThatNoKeyCanHold(t *testing.T) {
+	s := serve(t, Options{})
+	const services = "/api/v1/namespaces/default/services"
+	for _, text := range []string{strings.Repeat("x", 3000), "a\x00b", strings.Repeat("/", 700)} {
+		quoted, err := json.Marshal(text)
+		require.NoError(t, err)
+		no := s.must(t, 422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"a"},"spec":{"type":"NodePort","ports":[{"port":80,"protocol":%s}]}}`, quoted))
+		require.Contains(t, no["message"], "spec.ports[0].protocol")
+		no = s.must(t, 422, "POST", services, fmt.Sprintf(`{"metadata":{"name":"a"},"spec":{"clusterIP":%s,"clusterIPs":[%[1]s],"ports":[{"port":80}]}}`, quoted))
+		require.Contains(t, no["message"], "spec.clusterIPs[0]")
+	}
+}

@@ -3,6 +3,7 @@ package kube
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -96,11 +97,11 @@ func (w *advice) ofPods(p podSource) {
 	}
 	if s.DNSConfig != nil {
 		for i, ip := range s.DNSConfig.Nameservers {
-			*w = append(*w, validation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), ip)...)
+			w.take(validation.GetWarningsForIP(path.Child("dnsConfig", "nameservers").Index(i), ip)...)
 		}
 	}
 	for i, h := range s.HostAliases {
-		*w = append(*w, validation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), h.IP)...)
+		w.take(validation.GetWarningsForIP(path.Child("hostAliases").Index(i).Child("ip"), h.IP)...)
 	}
 }
 
@@ -184,44 +185,97 @@ func (w *advice) ofContainer(p podSource, c *corev1.Container, at, annotations s
 	}
 }
 
+// A placedPort is a port of a container, and where it stands.
+type placedPort struct {
+	at    string
+	index int // among all ports of the pod
+	port  corev1.ContainerPort
+}
+
+// A portPlace is what ports share that hide each other.
+type portPlace struct {
+	port     int32
+	protocol corev1.Protocol
+	hostPort int32  // -1 for all of them
+	hostIP   string // "*" for all of them, "+" for all that are not empty
+}
+
+// hiddenPorts finds the ports before another one that it hides. A pod may have many thousands, so they are not compared in
+// pairs.
+type hiddenPorts map[portPlace][]placedPort
+
+func (h hiddenPorts) add(p placedPort) {
+	all := portPlace{p.port.ContainerPort, p.port.Protocol, -1, "*"}
+	on := portPlace{p.port.ContainerPort, p.port.Protocol, p.port.HostPort, "*"}
+	own := portPlace{p.port.ContainerPort, p.port.Protocol, p.port.HostPort, p.port.HostIP}
+	for _, place := range []portPlace{all, on, own} {
+		h[place] = append(h[place], p)
+	}
+	if p.port.HostIP != "" {
+		on.hostIP = "+"
+		h[on] = append(h[on], p)
+	}
+}
+
+// before returns the ports that another one hides, in their order.
+func (h hiddenPorts) before(p corev1.ContainerPort) []placedPort {
+	if p.HostPort == 0 { // wherever the others are
+		return h[portPlace{p.ContainerPort, p.Protocol, -1, "*"}]
+	}
+	anywhere := h[portPlace{p.ContainerPort, p.Protocol, 0, "*"}]
+	same := h[portPlace{p.ContainerPort, p.Protocol, p.HostPort, p.HostIP}]
+	ambiguous := h[portPlace{p.ContainerPort, p.Protocol, p.HostPort, "+"}]
+	if p.HostIP != "" {
+		ambiguous = h[portPlace{p.ContainerPort, p.Protocol, p.HostPort, ""}]
+	}
+	if len(anywhere)+len(ambiguous) == 0 {
+		return same
+	}
+	out := slices.Concat(anywhere, same, ambiguous)
+	slices.SortFunc(out, func(a, b placedPort) int { return a.index - b.index })
+	return out
+}
+
 // ofPorts adds ports of a pod that hide each other.
 func (w *advice) ofPorts(s *corev1.PodSpec, spec status.Field) {
-	type placed struct {
-		at   string
-		port corev1.ContainerPort
-	}
-	ports, names := map[string][]placed{}, map[string]string{}
-	each := func(do func(string, corev1.ContainerPort)) {
-		eachContainer(s, spec, func(c *corev1.Container, one status.Field) {
-			for i := range c.Ports {
-				do(one.Child("ports").Index(i).Path().String(), c.Ports[i])
-			}
-		})
-	}
-	each(func(at string, p corev1.ContainerPort) {
+	var ports []placedPort
+	eachContainer(s, spec, func(c *corev1.Container, one status.Field) {
+		for i := range c.Ports {
+			ports = append(ports, placedPort{one.Child("ports").Index(i).Path().String(), len(ports), c.Ports[i]})
+		}
+	})
+	earlier := hiddenPorts{}
+	for _, placed := range ports {
+		if w.full() {
+			return
+		}
+		at, p := placed.at, placed.port
 		w.add(p.HostIP != "" && p.HostPort == 0, "%s: hostIP set without hostPort: {Name:%s HostPort:0 ContainerPort:%d Protocol:%s HostIP:%s}",
 			at, p.Name, p.ContainerPort, p.Protocol, p.HostIP)
-		key := fmt.Sprintf("%d/%s", p.ContainerPort, p.Protocol)
-		for _, other := range ports[key] {
-			o := other.port
-			switch {
-			case p.HostIP == o.HostIP && p.HostPort == o.HostPort:
-				w.add(true, "%s: duplicate port definition with %s", at, other.at)
-			case p.HostPort == 0 || o.HostPort == 0:
-				w.add(true, "%s: overlapping port definition with %s", at, other.at)
-			case p.HostPort == o.HostPort && (p.HostIP == "") != (o.HostIP == ""):
-				w.add(true, "%s: dangerously ambiguous port definition with %s", at, other.at)
+		for _, other := range earlier.before(p) {
+			if w.full() {
+				return
 			}
+			how := "dangerously ambiguous"
+			switch o := other.port; {
+			case p.HostIP == o.HostIP && p.HostPort == o.HostPort:
+				how = "duplicate"
+			case p.HostPort == 0 || o.HostPort == 0:
+				how = "overlapping"
+			}
+			w.add(true, "%s: %s port definition with %s", at, how, other.at)
 		}
-		ports[key] = append(ports[key], placed{at, p})
-	})
-	each(func(at string, p corev1.ContainerPort) {
-		first, has := names[p.Name]
-		w.add(has, "%s: duplicate port name %q with %s, services and probes that select ports by name will use %s", at, p.Name, first, first)
-		if p.Name != "" && !has {
-			names[p.Name] = at
+		earlier.add(placed)
+	}
+	names := map[string]string{}
+	for _, placed := range ports {
+		name := placed.port.Name
+		first, has := names[name]
+		w.add(has, "%s: duplicate port name %q with %s, services and probes that select ports by name will use %s", placed.at, name, first, first)
+		if name != "" && !has {
+			names[name] = placed.at
 		}
-	})
+	}
 }
 
 // ofNeighbours adds terms whose selectors select nothing.
@@ -255,10 +309,49 @@ func (f volumeFile) String() string {
 	return fmt.Sprintf("%q (%s)", f.path, f.from)
 }
 
-// overlaps reports whether two files are one, or one lies in the other.
-func (f volumeFile) overlaps(other volumeFile) bool {
-	return f.path != "" && other.path != "" &&
-		(strings.HasPrefix(f.path+"/", other.path+"/") || strings.HasPrefix(other.path+"/", f.path+"/"))
+// nestedPaths finds paths that are the same, or of which one lies in the other. A volume may have many thousands, so they
+// are not compared in pairs: in order, what lies in a path comes right after it.
+type nestedPaths struct {
+	paths  []string // with a slash at the end
+	order  []int    // of the paths
+	at     []int    // where a path stands in that order
+	around []int    // the path before it that it lies in or is the same as, which lies in others; or -1
+}
+
+func newNestedPaths(paths []string) *nestedPaths {
+	n := &nestedPaths{paths: paths, order: make([]int, len(paths)), at: make([]int, len(paths)), around: make([]int, len(paths))}
+	for i := range paths {
+		n.order[i] = i
+	}
+	slices.SortStableFunc(n.order, func(a, b int) int { return strings.Compare(paths[a], paths[b]) })
+	outer := -1
+	for at, i := range n.order {
+		for outer >= 0 && !strings.HasPrefix(paths[i], paths[outer]) {
+			outer = n.around[outer]
+		}
+		n.at[i], n.around[i] = at, outer
+		outer = i
+	}
+	return n
+}
+
+// before returns the paths with a lower index that the path is the same as, lies in or has in it, in their order.
+func (n *nestedPaths) before(i int) (found []int) {
+	for other := n.around[i]; other >= 0; other = n.around[other] {
+		if other < i {
+			found = append(found, other)
+		}
+	}
+	for _, other := range n.order[n.at[i]+1:] {
+		if !strings.HasPrefix(n.paths[other], n.paths[i]) {
+			break
+		}
+		if other < i {
+			found = append(found, other)
+		}
+	}
+	slices.Sort(found)
+	return found
 }
 
 // ofPaths adds files of volumes that hide each other.
@@ -266,10 +359,16 @@ func (w *advice) ofPaths(volumes []corev1.Volume) {
 	for i := range volumes {
 		v := &volumes[i]
 		within := func(what string, files []volumeFile) {
+			files = slices.DeleteFunc(files, func(f volumeFile) bool { return strings.TrimRight(f.path, "/") == "" })
+			paths := make([]string, len(files))
 			for j := range files {
 				files[j].path = strings.TrimRight(files[j].path, "/")
-				for _, other := range files[:j] {
-					w.add(files[j].overlaps(other), "volume %q (%s): overlapping paths: %s with %s", v.Name, what, files[j], other)
+				paths[j] = files[j].path + "/"
+			}
+			nested := newNestedPaths(paths)
+			for j := 0; j < len(files) && !w.full(); j++ {
+				for _, other := range nested.before(j) {
+					w.add(true, "volume %q (%s): overlapping paths: %s with %s", v.Name, what, files[j], files[other])
 				}
 			}
 		}

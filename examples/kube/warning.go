@@ -25,14 +25,40 @@ import (
 
 // advice is what a client is told about an object that is stored: what has no effect, or what will go. The texts
 // are those of kube-apiserver, which people search for and programs compare.
-type advice []string
+type advice struct {
+	texts []string
+	bytes int // of the texts
+}
+
+// An answer shows 4,096 characters of all warnings together. maxAdvice is what is collected of them, and maxAdviceText
+// of one of them: one that long is shortened anyway.
+const (
+	maxAdvice     = 64 << 10
+	maxAdviceText = 16 << 10
+)
 
 // add adds a text if a condition holds.
 func (w *advice) add(is bool, format string, args ...any) {
-	if is {
-		*w = append(*w, fmt.Sprintf(format, args...))
+	if is && !w.full() {
+		w.take(fmt.Sprintf(format, args...))
 	}
 }
+
+func (w *advice) take(texts ...string) {
+	for _, text := range texts {
+		if w.full() {
+			return
+		}
+		if len(text) > maxAdviceText {
+			text = strings.Clone(text[:maxAdviceText])
+		}
+		w.texts = append(w.texts, text)
+		w.bytes += len(text)
+	}
+}
+
+// full reports whether nothing more would be shown. What compares many things with each other asks before.
+func (w *advice) full() bool { return w.bytes >= maxAdvice }
 
 // warned are rules for new objects and for updates that add the warnings of a kind if nothing is wrong.
 func warned[T any](r *registry.Rules[T]) {
@@ -56,7 +82,7 @@ func warned[T any](r *registry.Rules[T]) {
 }
 
 func warn(ctx context.Context, all advice) {
-	for _, text := range all {
+	for _, text := range all.texts {
 		registry.Warn(ctx, text)
 	}
 }
@@ -115,7 +141,7 @@ func updateWarnings(object, old any, subresource string) advice {
 		return w
 	}
 	if subresource != "" {
-		return nil
+		return w
 	}
 	if pods, has := podsOf(object); has && respecified(object, old) {
 		w.ofJob(object)
@@ -161,7 +187,7 @@ func (w *advice) always(object any) {
 		w.add(o.Spec.ConfigSource != nil, "spec.configSource: the feature is removed") //nolint:staticcheck // that is what is said
 		w.add(o.Spec.DoNotUseExternalID != "", "spec.externalID: this field is deprecated, and is unused by Kubernetes")
 		for i, cidr := range o.Spec.PodCIDRs {
-			*w = append(*w, validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
+			w.take(validation.GetWarningsForCIDR(field.NewPath("spec", "podCIDRs").Index(i), cidr)...)
 		}
 	case *corev1.PersistentVolume:
 		w.ofVolume(o)
@@ -172,7 +198,7 @@ func (w *advice) always(object any) {
 	case *corev1.Secret:
 		if o.Type == corev1.SecretTypeTLS {
 			if _, err := tls.X509KeyPair(o.Data[corev1.TLSCertKey], o.Data[corev1.TLSPrivateKeyKey]); err != nil {
-				*w = append(*w, err.Error())
+				w.take(err.Error())
 			}
 		}
 	case *corev1.Endpoints: //nolint:staticcheck // it is deprecated, and served
@@ -203,7 +229,7 @@ func (w *advice) always(object any) {
 
 func (w *advice) ofIP(at *field.Path, ip string) {
 	if ip != "" {
-		*w = append(*w, validation.GetWarningsForIP(at, ip)...)
+		w.take(validation.GetWarningsForIP(at, ip)...)
 	}
 }
 
@@ -248,9 +274,9 @@ func (w *advice) ofNetworkPolicy(p *networkingv1.NetworkPolicy) {
 		if b == nil {
 			return
 		}
-		*w = append(*w, validation.GetWarningsForCIDR(at.Child("ipBlock", "cidr"), b.CIDR)...)
+		w.take(validation.GetWarningsForCIDR(at.Child("ipBlock", "cidr"), b.CIDR)...)
 		for k, except := range b.Except {
-			*w = append(*w, validation.GetWarningsForCIDR(at.Child("ipBlock", "except").Index(k), except)...)
+			w.take(validation.GetWarningsForCIDR(at.Child("ipBlock", "except").Index(k), except)...)
 		}
 	}
 	for i, rule := range p.Spec.Ingress {

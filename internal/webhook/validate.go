@@ -51,11 +51,13 @@ func ValidateVersions(versions []string, recognized bool, missing string, at sta
 		at.Required(missing)
 		return
 	}
+	seen := make(map[string]bool, len(versions))
 	for i, v := range versions {
-		if slices.Contains(versions[:i], v) {
+		if seen[v] {
 			at.Index(i).Invalid(v, "duplicate version")
 			continue
 		}
+		seen[v] = true
 		for _, problem := range words.LabelProblems(v) {
 			at.Index(i).Invalid(v, problem)
 		}

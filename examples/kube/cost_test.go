@@ -1,0 +1,140 @@
+package kube
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kindwright/kindwright/internal/effort"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
+)
+
+// S22: amounts that take a few bytes, and seconds to compute with, are refused where they come in.
+func TestS22_AmountsOfManyDigits(t *testing.T) {
+	s := serve(t, Options{})
+	for _, amount := range []string{"1e10000000", "1E2147483647", "1e-10000000", strings.Repeat("1", 1<<20)} {
+		for path, body := range map[string]string{
+			"/api/v1/namespaces/default/pods":                                  `{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":%q},"requests":{"cpu":"1"}}}]}}`,
+			"/api/v1/namespaces/default/resourcequotas":                        `{"metadata":{"name":"a"},"spec":{"hard":{"cpu":%q}}}`,
+			"/api/v1/namespaces/default/limitranges":                           `{"metadata":{"name":"a"},"spec":{"limits":[{"type":"Container","max":{"cpu":%q},"min":{"cpu":"1"}}]}}`,
+			"/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities":  `{"metadata":{"name":"a"},"storageClassName":"s","capacity":%q}`,
+			"/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers": `{"metadata":{"name":"a"},"spec":{"maxReplicas":1,"scaleTargetRef":{"kind":"A","name":"a"},"metrics":[{"type":"External","external":{"metric":{"name":"m"},"target":{"type":"Value","value":%q}}}]}}`,
+		} {
+			no := s.must(t, 422, "POST", path, fmt.Sprintf(body, amount))
+			require.Regexp(t, "has (an exponent that is not between|more than 1000 digits)", no["message"], "%s %.20s", path, amount)
+		}
+	}
+}
+
+// Comparing each usage with all before it would take the square: many minutes here, and seconds for a body of 1 MiB.
+func TestS22_ManyUsagesAreComparedOnce(t *testing.T) {
+	var usages []certificatesv1.KeyUsage
+	for i := range effort.Of(400_000) {
+		usages = append(usages, certificatesv1.KeyUsage("client auth"+strconv.Itoa(i)))
+	}
+	f := &status.Fields{}
+	checkUsages(append(usages, usages[0], certificatesv1.UsageAny, certificatesv1.UsageAny), f.At("usages"))
+	duplicates := 0
+	for _, problem := range f.Errors() {
+		if problem.Type == meta.CauseFieldValueDuplicate {
+			duplicates++
+		}
+	}
+	require.Equal(t, 2, duplicates)
+	require.Equal(t, len(usages)+3, f.Len())
+}
+
+// S1: what hides each other in a pod is not found in pairs, and not told beyond what an answer shows. A deployment of
+// 150 KiB with 6,560 ports took 3 GB.
+func TestS1_ManyThingsThatHideEachOther(t *testing.T) {
+	s := serve(t, Options{})
+	const n = 6_000
+	repeated := func(item string) string { return strings.Repeat(item+",", n-1) + item }
+	numbered := func(item string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, ","+item, i)
+		}
+		return b.String()[1:]
+	}
+	for what, pod := range map[string]string{
+		"ports":          `"containers":[{"name":"c","image":"i","ports":[` + repeated(`{"containerPort":80}`) + `]}]`,
+		"ports of hosts": `"containers":[{"name":"c","image":"i","ports":[` + numbered(`{"containerPort":80,"hostPort":80,"hostIP":"10.0.0.%d"}`) + `]}]`,
+		"names":          `"containers":[{"name":"c","image":"i","env":[` + repeated(`{"name":"A","value":"a"}`) + `]}]`,
+		"files":          `"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","configMap":{"name":"m","items":[` + repeated(`{"key":"a","path":"a"}`) + `]}}]`,
+		"other files":    `"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","configMap":{"name":"m","items":[` + numbered(`{"key":"a","path":"a%d"}`) + `]}}]`,
+		"sources":        `"containers":[{"name":"c","image":"i"}],"volumes":[{"name":"v","projected":{"sources":[` + repeated(`{"configMap":{"name":"a","items":[{"key":"a","path":"a"}]}}`) + `]}}]`,
+		"aliases":        `"containers":[{"name":"c","image":"i"}],"hostAliases":[` + repeated(`{"ip":"010.0.0.1"}`) + `]`,
+	} {
+		body := `{"metadata":{"name":"a"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{` + pod + `}}}}`
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		code, out := s.do(t, "POST", "/apis/apps/v1/namespaces/default/deployments?dryRun=All", body)
+		runtime.ReadMemStats(&after)
+		require.Contains(t, []int{201, 422}, code, "%s: %.300v", what, out)
+		t.Logf("%s: %d, %d MiB for %d KiB", what, code, (after.TotalAlloc-before.TotalAlloc)>>20, len(body)>>10)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(128<<20), what)
+	}
+}
+
+// Ports and files that hide each other are those that a comparison of all pairs finds, in that order.
+func TestThingsThatHideEachOtherAreAllFound(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 2_000 {
+		var ports []corev1.ContainerPort
+		var volume corev1.ConfigMapVolumeSource
+		for range r.IntN(10) {
+			ports = append(ports, corev1.ContainerPort{
+				ContainerPort: int32(r.IntN(2)), HostPort: int32(r.IntN(3)), HostIP: []string{"", "1.1.1.1", "2.2.2.2"}[r.IntN(3)],
+			})
+			volume.Items = append(volume.Items, corev1.KeyToPath{Path: []string{"", "/", "a", "a/", "a/b", "a//b", "ab", "a/b/c", "a.", "a//", "b"}[r.IntN(11)]})
+		}
+		pod := &corev1.PodSpec{
+			Containers: []corev1.Container{{Ports: ports}},
+			Volumes:    []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{ConfigMap: &volume}}},
+		}
+		var got, want advice
+		got.ofPorts(pod, (&status.Fields{}).At("spec"))
+		got.ofPaths(pod.Volumes)
+		pairsOfPorts(&want, ports)
+		pairsOfPaths(&want, volume.Items)
+		require.Equal(t, want.texts, got.texts)
+	}
+}
+
+func pairsOfPorts(w *advice, ports []corev1.ContainerPort) {
+	at := func(i int) string { return fmt.Sprintf("spec.containers[0].ports[%d]", i) }
+	for i, p := range ports {
+		w.add(p.HostIP != "" && p.HostPort == 0, "%s: hostIP set without hostPort: {Name: HostPort:0 ContainerPort:%d Protocol: HostIP:%s}", at(i), p.ContainerPort, p.HostIP)
+		for j, o := range ports[:i] {
+			switch {
+			case p.ContainerPort != o.ContainerPort:
+			case p.HostIP == o.HostIP && p.HostPort == o.HostPort:
+				w.add(true, "%s: duplicate port definition with %s", at(i), at(j))
+			case p.HostPort == 0 || o.HostPort == 0:
+				w.add(true, "%s: overlapping port definition with %s", at(i), at(j))
+			case p.HostPort == o.HostPort && (p.HostIP == "") != (o.HostIP == ""):
+				w.add(true, "%s: dangerously ambiguous port definition with %s", at(i), at(j))
+			}
+		}
+	}
+}
+
+func pairsOfPaths(w *advice, items []corev1.KeyToPath) {
+	for i, item := range items {
+		path := strings.TrimRight(item.Path, "/")
+		for _, other := range items[:i] {
+			before := strings.TrimRight(other.Path, "/")
+			w.add(path != "" && before != "" && (strings.HasPrefix(path+"/", before+"/") || strings.HasPrefix(before+"/", path+"/")),
+				"volume %q (ConfigMap %q): overlapping paths: %q with %q", "v", "", path, before)
+		}
+	}
+}
