@@ -55,7 +55,7 @@ func TestEGRESS_13_KubeletsAndPodsAreReachedThroughTheTunnelOfTheCluster(t *test
 	tunnel.Close()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, pod.URL, http.NoBody)
 	require.NoError(t, err)
-	_, err = r.kubelets.RoundTrip(req) //nolint:bodyclose // there is none
+	_, err = r.kubelets.RoundTrip(req)
 	require.ErrorContains(t, err, `egress selector "cluster"`)
 }
 
@@ -69,14 +69,14 @@ func TestEGRESS_13_SSRF_ProxiesAskATunnelForAddressesThatWereJudged(t *testing.T
 		for _, by := range []http.RoundTripper{r.nodes, r.others} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:80/", host), http.NoBody)
 			require.NoError(t, err)
-			_, err = by.RoundTrip(req) //nolint:bodyclose // there is none
+			_, err = by.RoundTrip(req)
 			require.ErrorIs(t, err, errNotGlobal, host)
 		}
 	}
 	for _, host := range []string{"169.254.169.254", "[fd00:ec2::254]"} { // nor logs and commands
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("http://%s:80/", host), http.NoBody)
 		require.NoError(t, err)
-		_, err = r.kubelets.RoundTrip(req) //nolint:bodyclose // there is none
+		_, err = r.kubelets.RoundTrip(req)
 		require.ErrorIs(t, err, errNotGlobal, host)
 	}
 	require.Empty(t, tunnel.Asked())

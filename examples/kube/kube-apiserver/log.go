@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
 )
 
 // The values of --logging-format.
@@ -14,6 +15,15 @@ const (
 	logText = "text"
 	logJSON = "json"
 )
+
+// observeFlags adds the flags about what the server tells of itself.
+func (o *options) observeFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.logFormat, "logging-format", logText, "how to log: text or json")
+	f.BoolVar(&o.contention, "contention-profiling", false, "whether the profiles have where goroutines wait for each other")
+	f.StringVar(&o.debugSocket, "debug-socket-path", "", "a Unix socket with the profiles, for whoever may open it")
+	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log; 0 logs problems alone")
+	f.StringVar(&o.spans.file, "tracing-config-file", "", "a TracingConfiguration: where the spans of requests are sent, and which requests have one")
+}
 
 // checkLog rejects other formats.
 func (o *options) checkLog() error {

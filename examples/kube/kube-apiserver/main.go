@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
 
 	"github.com/kindwright/kindwright"
@@ -75,6 +76,16 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err := o.tunnels.open(log); err != nil {
 		return err
 	}
+	followed, endSpans, err := o.spans.open(ctx, log, o.host(), o.tunnels.selector)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endSpans()) }()
+	return o.serveObserved(ctx, log, errOut, followed)
+}
+
+// serveObserved runs the server, whose log, profiles and spans are ready.
+func (o *options) serveObserved(ctx context.Context, log logr.Logger, errOut io.Writer, followed []kindwright.Option) (err error) {
 	tokens, err := o.accounts.Open(log)
 	if err != nil {
 		return err
@@ -127,11 +138,6 @@ func (o *options) serve(ctx context.Context, errOut io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	followed, endSpans, err := o.spans.open(ctx, log, o.host(), o.tunnels.selector)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, endSpans()) }()
 	srv, err := kindwright.New(db, append(slices.Concat(access, o.settings(), o.sharing(), followed),
 		kindwright.Serve(o.staticPolicies(log), &o.metrics, o.kinds(tokens, authorizer.Types(), from, reached), crd.Kinds(o.definitions()...),
 			kube.PluginsOf(o.kept(kube.LastPlugins(o.limited...))...)),
