@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 
@@ -247,12 +248,37 @@ func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 		return admission.Plugin{Name: p.Name, Rules: p.Rules, Handles: p.Handles, After: p.After, Mutator: m, Validator: v}, err
 	})
 	if m := made.Mutator; m != nil && !guard.IsNil(m) {
+		s.closeAtEnd(m)
 		made.Mutator = boundMutator{m, b}
 	}
 	if v := made.Validator; v != nil && !guard.IsNil(v) {
+		s.closeAtEnd(v)
 		made.Validator = boundValidator{v, b}
 	}
 	return made, err
+}
+
+// closeAtEnd has what was made for this server alone closed when the server has ended, such as the idle
+// connections to webhooks.
+func (s *Server) closeAtEnd(made any) {
+	if c, ok := made.(io.Closer); ok {
+		s.closers = append(s.closers, c)
+	}
+}
+
+// closeAll closes what was made for this server alone.
+func (s *Server) closeAll() {
+	for _, c := range s.closers {
+		if err := closed(c); err != nil {
+			s.cfg.log.Error(err, "a part of the server could not be closed", guard.WithStack(err)...)
+		}
+	}
+}
+
+// closed closes what a user may have written.
+func closed(c io.Closer) (err error) {
+	defer guard.Recover(&err, "Close")
+	return c.Close()
 }
 
 // boundMutator rejects writes while it cannot judge them.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
@@ -350,4 +351,51 @@ func TestWhatCannotBeBoundIsRefused(t *testing.T) {
 		Name: "neither", Bind: func(watch.Binding) (admission.Mutator, admission.Validator, error) { return nil, nil, nil },
 	}))
 	require.ErrorContains(t, err, `"neither" neither mutates nor validates`)
+}
+
+// closing is a validator that says when it is closed.
+type closing struct {
+	admission.Validator
+	closed chan struct{}
+	panics bool
+}
+
+func (c closing) Close() error {
+	close(c.closed)
+	if c.panics {
+		panic("a plugin that cannot be closed")
+	}
+	return errors.New("it does not like to be closed")
+}
+
+// What a plugin has made for a server is closed once, when the server has ended. What the plugin has from
+// elsewhere is not the server's to close.
+func TestADM_24_PluginsAreClosed(t *testing.T) {
+	allow := admission.ValidatorFunc(func(context.Context, *admission.Request) error { return nil })
+	made := []closing{{allow, make(chan struct{}), true}, {allow, make(chan struct{}), false}}
+	given := closing{allow, make(chan struct{}), false}
+	plugins := []admission.Plugin{{Name: "given", Validator: given}}
+	for i, name := range []string{"first", "second"} {
+		plugins = append(plugins, admission.Plugin{Name: name, Bind: func(watch.Binding) (admission.Mutator, admission.Validator, error) {
+			return nil, made[i], nil
+		}})
+	}
+	s, err := kindwright.New(memory.New(), kindwright.Serve(passKind()), kindwright.Admit(plugins...), kindwright.LogTo(logr.Discard()))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	require.NoError(t, s.Start(ctx))
+	select {
+	case <-made[0].closed:
+		t.Error("the server still runs")
+	default:
+	}
+	cancel()
+	s.Wait()
+	<-made[0].closed
+	<-made[1].closed
+	select {
+	case <-given.closed:
+		t.Error("the program may still need it")
+	default:
+	}
 }

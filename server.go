@@ -58,7 +58,8 @@ type Server struct {
 	meters        *meters
 	authenticator authn.Authenticator
 	authorizer    authz.Authorizer
-	bindings      []*binding // of authenticators, authorizers and plugins that read objects
+	bindings      []*binding  // of authenticators, authorizers and plugins that read objects
+	closers       []io.Closer // what plugins have made for this server
 	health        *health.Registry
 	hookDone      []func() // marks the health check of each start hook as done
 	handler       http.Handler
@@ -465,6 +466,7 @@ func (s *Server) start(ctx context.Context) error {
 		}
 		s.documents.Close()
 		s.engine.Wait()
+		s.closeAll()
 		s.health.Wait()
 	})
 	if s.audit != nil {

@@ -83,7 +83,8 @@ type Plugin struct {
 	// Bind creates the mutator and validator of a plugin that reads objects of its server. A plugin
 	// has either Bind or the two sides. Bind is called once for each server, while the server is
 	// created. Either result may be nil. See watch.Bindable for what applies until those objects
-	// are known.
+	// are known. A result that is an io.Closer is closed when that server has ended; writes that are
+	// still on their way may call it meanwhile.
 	Bind func(b watch.Binding) (Mutator, Validator, error)
 }
 

@@ -132,6 +132,28 @@ type declared struct {
 	Again bool // it asks to be asked again
 }
 
+// close closes the connections to webhooks, for good: those of calls that are on their way, after them.
+func (x *index) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.configurations {
+		c.leave()
+	}
+	if x.static != nil {
+		x.static.close()
+	}
+}
+
+// leave closes the connections to the webhooks of a configuration.
+func (c *configuration) leave() {
+	for _, h := range c.hooks {
+		h.dropped.Store(true)
+		if client := h.made.Load(); client != nil {
+			client.Close()
+		}
+	}
+}
+
 // put takes a configuration.
 func (x *index) put(name string, webhooks []declared) {
 	c := &configuration{}
@@ -178,12 +200,7 @@ func (x *index) hook(configuration string, w declared) *hook {
 // drop forgets a configuration, and closes what its webhooks have been asked through.
 func (x *index) drop(name string) {
 	if c := x.configurations[name]; c != nil {
-		for _, h := range c.hooks {
-			h.dropped.Store(true)
-			if client := h.made.Load(); client != nil {
-				client.Close()
-			}
-		}
+		c.leave()
 	}
 	delete(x.configurations, name)
 }

@@ -24,6 +24,12 @@ type mutator struct{ index *index }
 // Concerns reports whether a webhook is about a request, as far as its objects do not matter.
 func (m *mutator) Concerns(r *admission.Request) bool { return m.index.concerns(r) }
 
+// Close closes the connections to the webhooks.
+func (m *mutator) Close() error {
+	m.index.close()
+	return nil
+}
+
 // Mutate asks the webhooks in order. Each is told of the object as those before have left it.
 //
 // In the second round it asks those again that want to be, if another mutator has changed the object

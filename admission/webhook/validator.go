@@ -18,6 +18,12 @@ type validator struct{ index *index }
 // Concerns reports whether a webhook is about a request, as far as its objects do not matter.
 func (v *validator) Concerns(r *admission.Request) bool { return v.index.concerns(r) }
 
+// Close closes the connections to the webhooks.
+func (v *validator) Close() error {
+	v.index.close()
+	return nil
+}
+
 // Validate asks all webhooks at the same time. All must allow the write; the first in order that does
 // not gives the answer.
 // Source: WHK-12.
