@@ -185,11 +185,11 @@ func (a *Authenticator) extra(h http.Header) (map[string][]string, error) {
 	out := map[string][]string{}
 	for _, name := range names {
 		i := slices.IndexFunc(a.cfg.ExtraPrefixes, func(prefix string) bool { return strings.HasPrefix(http.CanonicalHeaderKey(name), prefix) })
-		key, err := url.PathUnescape(http.CanonicalHeaderKey(name)[len(a.cfg.ExtraPrefixes[i]):])
+		// Names of fields have no case, and what is encoded has: as in Kubernetes, %41 is A and A is a.
+		key, err := url.PathUnescape(strings.ToLower(http.CanonicalHeaderKey(name)[len(a.cfg.ExtraPrefixes[i]):]))
 		if err != nil || key == "" {
 			return nil, errors.New("front proxy: an extra key cannot be decoded")
 		}
-		key = strings.ToLower(key) // also what was encoded
 		out[key] = append(out[key], h[name]...)
 	}
 	return out, nil

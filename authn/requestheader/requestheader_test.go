@@ -68,7 +68,7 @@ func open(t *testing.T, a *selfsigned.Authority, change func(*requestheader.Conf
 	return users
 }
 
-var remote = []string{"X-Remote-User", "alice", "X-Remote-Group", "dev", "X-Remote-Group", "system:masters", "x-remote-uid", "7", "X-Remote-Extra-Acme%2fScope", "a"}
+var remote = []string{"X-Remote-User", "alice", "X-Remote-Group", "dev", "X-Remote-Group", "system:masters", "x-remote-uid", "7", "X-Remote-Extra-Acme%2fScope%41", "a"}
 
 func TestAUTHN_21_AProxyNamesTheUser(t *testing.T) {
 	ca := authority(t)
@@ -78,7 +78,7 @@ func TestAUTHN_21_AProxyNamesTheUser(t *testing.T) {
 	require.False(t, u.Expires.IsZero(), "the proxy's certificate ends")
 	u.Expires = time.Time{}
 	require.Equal(t, authn.User{
-		Name: "alice", UID: "7", Groups: []string{"dev", "system:masters"}, Extra: map[string][]string{"acme/scope": {"a"}}, Method: "requestheader", Issuer: "front",
+		Name: "alice", UID: "7", Groups: []string{"dev", "system:masters"}, Extra: map[string][]string{"acme/scopeA": {"a"}}, Method: "requestheader", Issuer: "front",
 	}, u)
 
 	_, ok, err = open(t, ca, nil).Authenticate(request(from(t, ca, "front"), "X-Remote-Group", "dev"))
