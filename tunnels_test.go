@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/egress/egresstest"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
@@ -25,18 +24,8 @@ import (
 	"github.com/kindwright/kindwright/storage/memory"
 )
 
-// selectorOf is the selector of a tunnel server for kinds of traffic.
-func selectorOf(t testing.TB, tunnel *egresstest.Server, traffic ...string) *egress.Selector {
-	t.Helper()
-	c, err := egress.Parse([]byte(tunnel.Document(traffic...)))
-	require.NoError(t, err)
-	s, err := egress.New(c, egress.Options{})
-	require.NoError(t, err)
-	return s
-}
-
 func TestEgressTakesOneSelector(t *testing.T) {
-	s := selectorOf(t, egresstest.Listen(t), "cluster")
+	s := egresstest.Listen(t).Selector(t, "cluster")
 	db := memory.New()
 	defer func() { require.NoError(t, db.Close()) }()
 	_, err := kindwright.New(db, kindwright.Egress(nil))
@@ -77,7 +66,7 @@ func TestEGRESS_13_ConversionWebhooksAreReachedThroughATunnel(t *testing.T) {
 	}))
 	defer hook.Close()
 	tunnel := egresstest.Listen(t)
-	h := run(t, kindwright.Egress(selectorOf(t, tunnel, "controlplane")), kindwright.Serve(crd.Kinds()))
+	h := run(t, kindwright.Egress(tunnel.Selector(t, "controlplane")), kindwright.Serve(crd.Kinds()))
 	code, body := h.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(`{"metadata":{"name":"hats.shop.example.com"},
 		"spec":{"group":"shop.example.com","scope":"Cluster","names":{"plural":"hats","kind":"Hat"},"versions":[
 		{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}},

@@ -7,19 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/egress/egresstest"
 )
-
-// through has a server connect through a tunnel.
-func through(t testing.TB, tunnel *egresstest.Server, traffic ...string) kindwright.Option {
-	t.Helper()
-	c, err := egress.Parse([]byte(tunnel.Document(traffic...)))
-	require.NoError(t, err)
-	s, err := egress.New(c, egress.Options{})
-	require.NoError(t, err)
-	return kindwright.Egress(s)
-}
 
 // lead has a service at an address that only the tunnel server knows.
 func (w *world) lead(tunnel *egresstest.Server, service, address string) {
@@ -31,7 +20,7 @@ func (w *world) lead(tunnel *egresstest.Server, service, address string) {
 
 func TestEGRESS_13_BackEndsAreReachedThroughTheTunnelOfTheCluster(t *testing.T) {
 	tunnel := egresstest.Listen(t)
-	w := newWorld(t, nil, through(t, tunnel, "cluster"))
+	w := newWorld(t, nil, kindwright.Egress(tunnel.Selector(t, "cluster")))
 	w.kindwright("boats", "v1")
 	w.lead(tunnel, "boats", "10.9.8.7:443")
 	w.register("boats", "v1")
@@ -54,7 +43,7 @@ func TestEGRESS_13_BackEndsAreReachedThroughTheTunnelOfTheCluster(t *testing.T) 
 
 func TestEGRESS_13_SSRF_ATunnelIsNotAskedForAddressesOfAMachine(t *testing.T) {
 	tunnel := egresstest.Listen(t)
-	w := newWorld(t, nil, through(t, tunnel, "cluster"))
+	w := newWorld(t, nil, kindwright.Egress(tunnel.Selector(t, "cluster")))
 	w.kindwright("boats", "v1")
 	w.lead(tunnel, "boats", "169.254.169.254:443")
 	w.register("boats", "v1")

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
-	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/egress/egresstest"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -23,19 +22,9 @@ func text(h *host, path string) string {
 	return w.Body.String()
 }
 
-// tunneled has a server connect through a tunnel.
-func tunneled(t testing.TB, tunnel *egresstest.Server, traffic ...string) kindwright.Option {
-	t.Helper()
-	c, err := egress.Parse([]byte(tunnel.Document(traffic...)))
-	require.NoError(t, err)
-	s, err := egress.New(c, egress.Options{})
-	require.NoError(t, err)
-	return kindwright.Egress(s)
-}
-
 func TestEGRESS_13_TheTunnelServerSeesConnectsForWebhooks(t *testing.T) {
 	tunnel := egresstest.Listen(t)
-	h := serveWebhooks(t, memory.New(), tunneled(t, tunnel, "controlplane"))
+	h := serveWebhooks(t, memory.New(), kindwright.Egress(tunnel.Selector(t, "controlplane")))
 	hook := newHook(t, admits(nil))
 	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("all.example.com", "")))
 	h.must(201, "POST", mutatingHooksPath, configuration("b", hook.webhook("more.example.com", "")))
@@ -71,7 +60,7 @@ func TestEGRESS_13_ATunnelThatFailsIsAWebhookThatFails(t *testing.T) {
 	} {
 		tunnel := egresstest.Listen(t)
 		tunnel.Answer(answer)
-		h := serveWebhooks(t, memory.New(), tunneled(t, tunnel, "controlplane"))
+		h := serveWebhooks(t, memory.New(), kindwright.Egress(tunnel.Selector(t, "controlplane")))
 		hook := newHook(t, admits(nil))
 		h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("all.example.com", `,"timeoutSeconds":1`)))
 		refused := h.must(500, "POST", configMapsPath, configMap("one", `"a":"1"`))
@@ -89,7 +78,7 @@ func TestEGRESS_13_ATunnelThatFailsIsAWebhookThatFails(t *testing.T) {
 // Connections end with their tunnel, and no new ones are made past it.
 func TestEGRESS_13_ATunnelThatEnds(t *testing.T) {
 	tunnel := egresstest.Listen(t)
-	h := serveWebhooks(t, memory.New(), tunneled(t, tunnel, "controlplane"))
+	h := serveWebhooks(t, memory.New(), kindwright.Egress(tunnel.Selector(t, "controlplane")))
 	hook := newHook(t, admits(nil))
 	h.must(201, "POST", validatingHooksPath, configuration("a", hook.webhook("all.example.com", "")))
 	h.must(201, "POST", configMapsPath, configMap("one", `"a":"1"`))

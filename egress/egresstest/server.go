@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/kindwright/kindwright/egress"
 )
 
 // Server is a tunnel server. One that a test has begun with Listen ends with the test.
@@ -82,6 +84,20 @@ func (s *Server) Document(traffic ...string) string {
 		_, _ = fmt.Fprintf(&b, "- {name: %s, connection: {proxyProtocol: HTTPConnect, transport: %s}}\n", name, transport)
 	}
 	return b.String()
+}
+
+// Selector returns a selector that sends the traffic of these kinds here, and no other.
+func (s *Server) Selector(t testing.TB, traffic ...string) *egress.Selector {
+	t.Helper()
+	c, err := egress.Parse([]byte(s.Document(traffic...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := egress.New(c, egress.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
 }
 
 // Lead makes connections to one address lead to another one, as if the tunnel server had names of its own.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/egress/egresstest"
 )
 
@@ -18,11 +17,7 @@ import (
 func tunneled(t *testing.T) (*egresstest.Server, *reach) {
 	t.Helper()
 	tunnel := egresstest.Listen(t)
-	c, err := egress.Parse([]byte(tunnel.Document("cluster")))
-	require.NoError(t, err)
-	s, err := egress.New(c, egress.Options{})
-	require.NoError(t, err)
-	return tunnel, newReach(&Kubelets{}, s)
+	return tunnel, newReach(&Kubelets{}, tunnel.Selector(t, "cluster"))
 }
 
 func TestEGRESS_13_KubeletsAndPodsAreReachedThroughTheTunnelOfTheCluster(t *testing.T) {

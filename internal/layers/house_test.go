@@ -48,7 +48,6 @@ var house = [...][]room{
 		{path: "internal/profile", std: true, why: "the runtime's profiles over HTTP"},
 		{path: "internal/certfile", std: true, why: "serving certificates from files, read again when these change"},
 		{path: "internal/files", std: true, why: "certificates, keys and tokens on disk: synced, and safe from other users"},
-		{path: "egress/egresstest", std: true, tests: true, why: "a tunnel server"},
 		{path: "internal/leak", std: true, tests: true, why: "goroutines that a test left behind"},
 		{path: "internal/random", std: true, tests: true, why: "properties checked against random input"},
 		{path: "internal/linear", std: true, tests: true, why: "whether a history of concurrent calls is linearizable"},
@@ -109,6 +108,7 @@ var house = [...][]room{
 		{path: "internal/manifest", why: "objects of files, for what is configured outside of the API"},
 		{path: "admission/*", why: "one plugin each"},
 		{path: "watch/watchtest", tests: true, why: "helpers for tests of watches"},
+		{path: "egress/egresstest", tests: true, why: "a tunnel server"},
 	},
 	5: {
 		{path: "registry", why: "what users write: kinds, resources, forms, endpoints, definitions; the face of the engine, and Go structs in front of it"},

@@ -19,16 +19,6 @@ import (
 	"github.com/kindwright/kindwright/internal/webhook"
 )
 
-// through is the selector of a tunnel server for kinds of traffic.
-func through(t testing.TB, tunnel *egresstest.Server, traffic ...string) *egress.Selector {
-	t.Helper()
-	c, err := egress.Parse([]byte(tunnel.Document(traffic...)))
-	require.NoError(t, err)
-	s, err := egress.New(c, egress.Options{})
-	require.NoError(t, err)
-	return s
-}
-
 // ask converts one object with a webhook.
 func ask(ctx context.Context, t testing.TB, c webhook.Config, resolve webhook.Resolver) error {
 	t.Helper()
@@ -48,7 +38,7 @@ func TestEGRESS_13_ServicesAndURLsHaveTunnels(t *testing.T) {
 		tunnel := egresstest.Listen(t)
 		tunnel.Lead("10.9.8.7:443", address)
 		resolve := func(context.Context, string, string, int32) (string, error) { return "10.9.8.7:443", nil }
-		config.Egress = through(t, tunnel, traffic)
+		config.Egress = tunnel.Selector(t, traffic)
 		err := ask(t.Context(), t, config, resolve)
 		want := address
 		if traffic == "cluster" {
@@ -60,11 +50,11 @@ func TestEGRESS_13_ServicesAndURLsHaveTunnels(t *testing.T) {
 		require.Equal(t, []string{want}, tunnel.Asked())
 	}
 	tunnel := egresstest.Listen(t)
-	at.Egress = through(t, tunnel, "cluster", "etcd")
+	at.Egress = tunnel.Selector(t, "cluster", "etcd")
 	require.NoError(t, ask(t.Context(), t, at, nil))
 	require.Empty(t, tunnel.Asked(), "this traffic is not selected")
 
-	named := webhook.Config{Service: &webhook.Service{Namespace: "shop", Name: "converter"}, Egress: through(t, tunnel, "cluster")}
+	named := webhook.Config{Service: &webhook.Service{Namespace: "shop", Name: "converter"}, Egress: tunnel.Selector(t, "cluster")}
 	require.ErrorContains(t, ask(t.Context(), t, named, nil), "502")
 	require.Equal(t, []string{"converter.shop.svc:443"}, tunnel.Asked(), "names are those of the tunnel's network")
 }
@@ -72,7 +62,7 @@ func TestEGRESS_13_ServicesAndURLsHaveTunnels(t *testing.T) {
 // A tunnel is not asked for what a direct connection would refuse.
 func TestEGRESS_13_D6_SSRF_ATunnelIsNoWayAroundTheRules(t *testing.T) {
 	tunnel := egresstest.Listen(t)
-	s := through(t, tunnel, "cluster", "controlplane")
+	s := tunnel.Selector(t, "cluster", "controlplane")
 	for _, host := range []string{
 		"169.254.169.254", "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]", "[2002:a9fe:a9fe::1]", "[fe80::1]", "[ff02::1]", "[fd00:ec2::254]",
 		"100.100.100.200", "168.63.129.16", "2852039166", "0xa9fea9fe", "169.254.43518", "0251.0376.0251.0376", "169.254.169.254.",
@@ -93,7 +83,7 @@ func TestEGRESS_13_D6_SSRF_ATunnelIsNoWayAroundTheRules(t *testing.T) {
 func TestEGRESS_13_TheNamesOfLoopbackAddresses(t *testing.T) {
 	tunnel := egresstest.Listen(t)
 	var judged []string
-	dial := webhook.Dialer(through(t, tunnel, "cluster").Dialer(egress.Cluster), net.Dialer{}, func(a netip.Addr) error {
+	dial := webhook.Dialer(tunnel.Selector(t, "cluster").Dialer(egress.Cluster), net.Dialer{}, func(a netip.Addr) error {
 		judged = append(judged, a.String())
 		return net.ErrClosed
 	})
@@ -137,7 +127,7 @@ func TestEGRESS_13_X7_TunnelsThatFail(t *testing.T) {
 		tunnel.Answer(answer)
 		err := ask(t.Context(), t, webhook.Config{
 			URL: good.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: good.Certificate().Raw}),
-			Egress: through(t, tunnel, "controlplane"), Timeout: 2 * time.Second,
+			Egress: tunnel.Selector(t, "controlplane"), Timeout: 2 * time.Second,
 		}, nil)
 		require.ErrorContains(t, err, why)
 		require.NotContains(t, err.Error(), "marked")
