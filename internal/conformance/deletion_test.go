@@ -246,6 +246,8 @@ func TestDEL_07_ParametersOfACollection(t *testing.T) {
 		s.delete(widgetPath + "?resourceVersion=" + old + "&resourceVersionMatch=Exact")
 		require.Equal(t, []string{"w9"}, left(), "later objects are not selected, missing ones are skipped")
 		fill()
+		require.Len(t, left(), 4)
+		require.Len(t, left(), 4, "both of a pair of servers have seen them: 0 is any version that a server has")
 		s.delete(widgetPath + "?resourceVersion=0")
 		require.Empty(t, left())
 		s.do("DELETE", widgetPath+"?resourceVersionMatch=Exact", "").refused(422, "Invalid", "resourceVersionMatch")
