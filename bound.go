@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/kindwright/kindwright/admission"
@@ -259,11 +260,13 @@ func (s *Server) bindPlugin(p admission.Plugin) (admission.Plugin, error) {
 }
 
 // closeAtEnd has what was made for this server alone closed when the server has ended, such as the idle
-// connections to webhooks.
+// connections to webhooks. Both sides of a plugin may be one value, which is closed once.
 func (s *Server) closeAtEnd(made any) {
-	if c, ok := made.(io.Closer); ok {
-		s.closers = append(s.closers, c)
+	c, ok := made.(io.Closer)
+	if !ok || reflect.ValueOf(c).Comparable() && slices.Contains(s.closers, c) {
+		return
 	}
+	s.closers = append(s.closers, c)
 }
 
 // closeAll closes what was made for this server alone.

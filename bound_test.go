@@ -353,15 +353,19 @@ func TestWhatCannotBeBoundIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `"neither" neither mutates nor validates`)
 }
 
-// closing is a validator that says when it is closed.
+// closing is both sides of a plugin, and says when it is closed.
 type closing struct {
 	admission.Validator
 	closed chan struct{}
 	panics bool
 }
 
+func (c closing) Mutate(_ context.Context, r *admission.Request) (map[string]any, error) {
+	return r.Object, nil
+}
+
 func (c closing) Close() error {
-	close(c.closed)
+	c.closed <- struct{}{}
 	if c.panics {
 		panic("a plugin that cannot be closed")
 	}
@@ -372,30 +376,22 @@ func (c closing) Close() error {
 // elsewhere is not the server's to close.
 func TestADM_24_PluginsAreClosed(t *testing.T) {
 	allow := admission.ValidatorFunc(func(context.Context, *admission.Request) error { return nil })
-	made := []closing{{allow, make(chan struct{}), true}, {allow, make(chan struct{}), false}}
-	given := closing{allow, make(chan struct{}), false}
+	made := []*closing{{allow, make(chan struct{}, 2), true}, {allow, make(chan struct{}, 2), false}}
+	given := closing{allow, make(chan struct{}, 2), false}
 	plugins := []admission.Plugin{{Name: "given", Validator: given}}
 	for i, name := range []string{"first", "second"} {
 		plugins = append(plugins, admission.Plugin{Name: name, Bind: func(watch.Binding) (admission.Mutator, admission.Validator, error) {
-			return nil, made[i], nil
+			return made[i], made[i], nil // two sides that are one value
 		}})
 	}
 	s, err := kindwright.New(memory.New(), kindwright.Serve(passKind()), kindwright.Admit(plugins...), kindwright.LogTo(logr.Discard()))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, s.Start(ctx))
-	select {
-	case <-made[0].closed:
-		t.Error("the server still runs")
-	default:
-	}
+	require.Empty(t, made[0].closed, "the server still runs")
 	cancel()
 	s.Wait()
-	<-made[0].closed
-	<-made[1].closed
-	select {
-	case <-given.closed:
-		t.Error("the program may still need it")
-	default:
-	}
+	require.Len(t, made[0].closed, 1)
+	require.Len(t, made[1].closed, 1)
+	require.Empty(t, given.closed, "the program may still need it")
 }
