@@ -47,15 +47,21 @@ func (s *Server) links() []link {
 		{"authorize", s.authorize},       // may they do exactly what was parsed
 		{"body", s.withoutBody},          // nobody waits for the body of a GET
 	}
+	known := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" }) + 1
+	always = slices.Insert(always, known, s.observingLinks()...)
+	return slices.Insert(always, 2, s.optionalLinks()...)
+}
+
+// observingLinks are those that tell others of requests whose sender is known.
+func (s *Server) observingLinks() []link {
+	var out []link
 	if s.cfg.tracer != nil {
-		at := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" })
-		always = slices.Insert(always, at+1, link{"trace", s.withSpan}) // nobody unknown has a span
+		out = append(out, link{"trace", s.withSpan}) // first, so that a record that cannot be stored is seen in the span
 	}
 	if s.audit != nil {
-		at := slices.IndexFunc(always, func(l link) bool { return l.name == "authenticate" })
-		always = slices.Insert(always, at+1, link{"audit", s.withReceipt}) // the request is recorded before anything is done
+		out = append(out, link{"audit", s.withReceipt}) // the request is recorded before anything is done
 	}
-	return slices.Insert(always, 2, s.optionalLinks()...)
+	return out
 }
 
 // optionalLinks are the links that an option asks for. They come before the request is parsed, so that
@@ -146,7 +152,6 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 			for _, to := range s.reports {
 				s.report(to, x)
 			}
-			s.report(endSpan, x)
 		}()
 		next.ServeHTTP(res, r.WithContext(x))
 		returned = true

@@ -68,8 +68,7 @@ func (s *Server) Fork(store func(at storage.Revision) (storage.Backend, error), 
 
 // buildFrom makes the parts of a fork.
 func (s *Server) buildFrom(from *Server, store func(at storage.Revision) (storage.Backend, error)) error {
-	s.meters = newMeters(s.versionInfo(), s.storeSize, s.cfg.timed)
-	s.reports = append(s.reports, s.count)
+	s.buildReports()
 	if err := s.buildAccess(); err != nil {
 		return err
 	}

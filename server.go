@@ -128,10 +128,18 @@ func absent(b storage.Backend) bool {
 	return true
 }
 
-// build makes the parts of the server from its configuration.
-func (s *Server) build() error {
+// buildReports makes the metrics, and lists who is told of each request that has ended.
+func (s *Server) buildReports() {
 	s.meters = newMeters(s.versionInfo(), s.storeSize, s.cfg.timed)
 	s.reports = append(s.reports, s.count)
+	if s.cfg.tracer != nil {
+		s.reports = append(s.reports, endSpan)
+	}
+}
+
+// build makes the parts of the server from its configuration.
+func (s *Server) build() error {
+	s.buildReports()
 	if err := s.buildAccess(); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package kindwright_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/authz/webhook"
 	"github.com/kindwright/kindwright/status"
@@ -234,6 +236,17 @@ func TestTRACE_05_ATracerThatPanics(t *testing.T) {
 			}, 10*time.Second, time.Millisecond)
 		})
 	}
+}
+
+// The span begins before the record of the request, so that a request whose record cannot be stored has one.
+func TestTRACE_05_TheSpanBeginsBeforeTheRecord(t *testing.T) {
+	f := &follower{}
+	full := &memo{t: t, fail: func(*audit.Event) error { return errors.New("the disk is full") }}
+	h := run(t, kindwright.TraceTo(f), kindwright.Audit(everything(), full))
+	code, _ := h.do("GET", gadgetPath, "")
+	require.Equal(t, 500, code)
+	answer, _, _ := f.one(t, "GET").wait(t)
+	require.Equal(t, 500, answer.Code)
 }
 
 func TestTRACE_05_ANilTracerIsRefused(t *testing.T) {
