@@ -165,33 +165,22 @@ func TestEGRESS_09_11_TLSWithACertificateThatIsFollowed(t *testing.T) {
 
 // A tunnel server that does not tunnel is an error that names it, and repeats nothing that it says.
 func TestEGRESS_13_TunnelsThatFail(t *testing.T) {
-	send := func(text string) func(net.Conn) {
-		return func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1<<10))
-			_, _ = io.WriteString(c, text)
-		}
-	}
 	for _, c := range []struct {
 		answer func(net.Conn)
 		want   string
 	}{
-		{send("HTTP/1.1 500 marked\r\nContent-Length: 6\r\n\r\nmarked"), "it answered 500 Internal Server Error"},
-		{send("HTTP/1.1 407 marked\r\n\r\n"), "it answered 407 Proxy Authentication Required"},
-		{send("HTTP/1.1 204 marked\r\n\r\n"), "it answered 204 No Content"},
-		{send("HTTP/1.1 101 marked\r\n\r\n"), "it answered 101 Switching Protocols"},
-		{send("HTTP/1.1 302 Found\r\nLocation: http://marked/\r\n\r\n"), "it answered 302 Found"},
-		{send("HTTP/1.1 799 marked\r\n\r\n"), "it answered 799"},
-		{send("<html>marked</html>\r\n\r\n"), "its answer is not HTTP"},
-		{send("HTTP/1.1 200 OK\r\nmarked\r\n\r\n"), "its answer is not HTTP"},
-		{send("HTTP/1.1 200 OK\r\n"), "it closed the connection without an answer"},
+		{egresstest.Say("HTTP/1.1 500 marked\r\nContent-Length: 6\r\n\r\nmarked"), "it answered 500 Internal Server Error"},
+		{egresstest.Say("HTTP/1.1 407 marked\r\n\r\n"), "it answered 407 Proxy Authentication Required"},
+		{egresstest.Say("HTTP/1.1 204 marked\r\n\r\n"), "it answered 204 No Content"},
+		{egresstest.Say("HTTP/1.1 101 marked\r\n\r\n"), "it answered 101 Switching Protocols"},
+		{egresstest.Say("HTTP/1.1 302 Found\r\nLocation: http://marked/\r\n\r\n"), "it answered 302 Found"},
+		{egresstest.Say("HTTP/1.1 799 marked\r\n\r\n"), "it answered 799"},
+		{egresstest.Say("<html>marked</html>\r\n\r\n"), "its answer is not HTTP"},
+		{egresstest.Say("HTTP/1.1 200 OK\r\nmarked\r\n\r\n"), "its answer is not HTTP"},
+		{egresstest.Say("HTTP/1.1 200 OK\r\n"), "it closed the connection without an answer"},
 		{func(net.Conn) {}, ""},
-		{send("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("marked", 1<<20)), "the head of its answer has more than 65536 bytes"},
-		{func(c net.Conn) {
-			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-			for err == nil {
-				_, err = io.WriteString(c, strings.Repeat("X: marked\r\n", 100))
-			}
-		}, "the head of its answer has more than 65536 bytes"},
+		{egresstest.Say("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("marked", 1<<20)), "the head of its answer has more than 65536 bytes"},
+		{egresstest.Endless, "the head of its answer has more than 65536 bytes"},
 	} {
 		tunnel := egresstest.Listen(t)
 		tunnel.Answer(c.answer)

@@ -41,22 +41,11 @@ func TestEGRESS_13_TheTunnelServerSeesConnectsForWebhooks(t *testing.T) {
 // without the tunnel.
 func TestEGRESS_13_ATunnelThatFailsIsAWebhookThatFails(t *testing.T) {
 	for why, answer := range map[string]func(net.Conn){
-		"closes": func(net.Conn) {},
-		"mute":   func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
-		"refuses": func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1<<10))
-			_, _ = io.WriteString(c, "HTTP/1.1 403 Forbidden\r\n\r\n")
-		},
-		"html": func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1<<10))
-			_, _ = io.WriteString(c, "<html>")
-		},
-		"endless": func(c net.Conn) {
-			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-			for err == nil {
-				_, err = io.WriteString(c, strings.Repeat("X: y\r\n", 100))
-			}
-		},
+		"closes":  func(net.Conn) {},
+		"mute":    func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+		"refuses": egresstest.Say("HTTP/1.1 403 Forbidden\r\n\r\n"),
+		"html":    egresstest.Say("<html>"),
+		"endless": egresstest.Endless,
 	} {
 		tunnel := egresstest.Listen(t)
 		tunnel.Answer(answer)

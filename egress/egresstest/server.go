@@ -115,6 +115,22 @@ func (s *Server) Answer(with func(net.Conn)) {
 	s.answer = with
 }
 
+// Say is for Answer: the server hears what it is asked, answers with a text, and closes.
+func Say(text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 1<<10))
+		_, _ = io.WriteString(c, text)
+	}
+}
+
+// Endless is for Answer: the head of the server's answer never ends.
+func Endless(c net.Conn) {
+	_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+	for err == nil {
+		_, err = io.WriteString(c, strings.Repeat("X: marked\r\n", 100))
+	}
+}
+
 // Asked returns where the server was asked to connect, in this order.
 func (s *Server) Asked() []string {
 	s.mu.Lock()

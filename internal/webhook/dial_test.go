@@ -104,21 +104,10 @@ func TestEGRESS_13_X7_TunnelsThatFail(t *testing.T) {
 	good := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
 	t.Cleanup(good.Close)
 	for why, answer := range map[string]func(net.Conn){
-		"it answered 500": func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1<<10))
-			_, _ = io.WriteString(c, "HTTP/1.1 500 marked\r\n\r\n")
-		},
-		"its answer is not HTTP": func(c net.Conn) {
-			_, _ = c.Read(make([]byte, 1<<10))
-			_, _ = io.WriteString(c, "<html>marked")
-		},
-		"its answer has more than": func(c net.Conn) {
-			_, err := io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-			for err == nil {
-				_, err = io.WriteString(c, strings.Repeat("X: marked\r\n", 100))
-			}
-		},
-		"egress selector": func(net.Conn) {},
+		"it answered 500":          egresstest.Say("HTTP/1.1 500 marked\r\n\r\n"),
+		"its answer is not HTTP":   egresstest.Say("<html>marked"),
+		"its answer has more than": egresstest.Endless,
+		"egress selector":          func(net.Conn) {},
 		"deadline exceeded": func(c net.Conn) {
 			_, _ = io.Copy(io.Discard, c)
 		},
