@@ -175,6 +175,9 @@ policies: ## admission policies that others published, verdict by verdict, on th
 kube-suites: ## Kubernetes' own integration tests against examples/kube/kube-apiserver; DIR=directory to work in, SUITES='apiserver apiserver/apply', RUN=regexp
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' RUN='$(RUN)' scripts/kube-suites/run.sh $(SUITES)
 
+documents: ## what Kubernetes says about documents of schedulers, proxies and controller managers, recorded anew; DIR=directory to work in
+	DIR='$(or $(DIR),$(error DIR=directory is missing))' scripts/documents/run.sh
+
 measure: ## size, memory and start of the example server
 	scripts/measure.sh
 

@@ -9,6 +9,7 @@
 //
 // Documents are YAML or JSON, of the API group apiserver.config.k8s.io and one of the versions v1,
 // v1beta1 and v1alpha1, which have the same fields. Each problem names its field. The document
-// AuthenticationConfiguration belongs to package authn/jwt, and audit.Policy to package audit.
+// AuthenticationConfiguration belongs to package authn/jwt, and audit.Policy to package audit. The
+// documents of schedulers, proxies and controller managers are in packages below this one.
 // Source: CFG-01 to CFG-05, AUTHZCFG-01 to AUTHZCFG-21.
 package config

@@ -226,6 +226,40 @@ func TestCFG_05_ABadReloadKeepsTheOldValue(t *testing.T) {
 	})
 }
 
+// What a struct says about its fields beside their names.
+func TestCFG_04_FieldsThatAreRequiredOrHaveTwoNames(t *testing.T) {
+	type base struct {
+		Volts *int32 `json:"volts" config:"required"`
+	}
+	type room struct {
+		base
+		Size  float32                   `json:"Size" config:"required,also=size"`
+		Key   []byte                    `json:"key" config:"secret"`
+		Lamps map[string]map[string]any `json:"-" config:"rest"`
+	}
+	read := func(text string) (out room, err error) {
+		d, err := config.Read([]byte(head+text), kind)
+		require.NoError(t, err)
+		return out, d.Decode(&out)
+	}
+	got, err := read("volts: 230\nsize: 1.5\nkey: aGk=\nceiling: {watts: 5}\nfloor: {}")
+	require.NoError(t, err)
+	volts := int32(230)
+	require.Equal(t, room{base{&volts}, 1.5, []byte("hi"), map[string]map[string]any{"ceiling": {"watts": int64(5)}, "floor": {}}}, got)
+	for text, want := range map[string]string{
+		"":                             "[volts: Required value, Size: Required value]",
+		"volts: null\nSize: 1":         "volts: Required value",
+		"volts: 1\nSize: 1\nsize: 1":   "size: Forbidden: duplicate field, of Size",
+		"volts: 1\nSize: 1\nkey: '!'":  `key: Invalid value: "<secret>": must be a string in base64`,
+		"volts: 1\nSize: 1\nkey: 3":    `key: Invalid value: "<secret>": must be a string in base64`,
+		"volts: 1\nSize: 1\ndoor: 1":   "door: Forbidden: unknown field",
+		"volts: 1\nSize: 1\nsizes: {}": `sizes: Forbidden: unknown field, did you mean "Size"?`,
+	} {
+		_, err := read(text)
+		require.EqualError(t, err, want, text)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(head + "lamps: [{color: red}]"))
 	f.Fuzz(func(t *testing.T, data []byte) {

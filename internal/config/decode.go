@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"math"
@@ -16,8 +17,10 @@ import (
 
 // Decode fills the struct that into points to. Its fields have json tags, of which only the name
 // counts. They can be structs, pointers, slices, maps by string, strings, numbers, booleans, any,
-// and types with UnmarshalJSON or UnmarshalText. A tag `config:"secret"` keeps the value out of
-// errors.
+// bytes in base64, and types with UnmarshalJSON or UnmarshalText. Fields of embedded structs are
+// those of the outer one. A tag `config:"secret"` keeps the value out of errors, `config:"required"`
+// reports a field that is absent, and `config:"also=port"` accepts another spelling of the name. A
+// map with the tag `config:"rest"` takes the objects that no field names.
 //
 // The fields apiVersion and kind of the document need no field in the struct. A null is as good as
 // an absent field.
@@ -49,33 +52,84 @@ type decoder struct{ fields *status.Fields }
 // hidden stands for a secret value in errors.
 const hidden = "<secret>"
 
-// object fills a struct. The members in also are known beside its fields.
+// option is what the tag config of a field says.
+type option struct {
+	secret   bool   // the value is kept out of errors
+	required bool   // the field must be there
+	also     string // another spelling of its name
+	rest     bool   // a map of the objects that no other field names
+}
+
+func optionOf(field reflect.StructField) (o option) {
+	for word := range strings.SplitSeq(field.Tag.Get("config"), ",") {
+		name, value, _ := strings.Cut(word, "=")
+		switch name {
+		case "secret":
+			o.secret = true
+		case "required":
+			o.required = true
+		case "also":
+			o.also = value
+		case "rest":
+			o.rest = true
+		}
+	}
+	return o
+}
+
+// object fills a struct, and those embedded in it. The members in also are known beside its fields.
 func (c decoder) object(at status.Field, from map[string]any, to reflect.Value, also ...string) {
 	known := also
-	for i := range to.NumField() {
-		field := to.Type().Field(i)
+	var rest reflect.Value
+	for _, field := range reflect.VisibleFields(to.Type()) {
+		o := optionOf(field)
+		if o.rest {
+			rest = to.FieldByIndex(field.Index)
+		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" || name == "-" {
 			continue
 		}
+		v := from[name]
 		known = append(known, name)
-		if v := from[name]; v != nil {
-			c.member(at.Child(name), v, to.Field(i), field.Tag.Get("config") == "secret")
+		if o.also != "" {
+			known = append(known, o.also)
+			if other := from[o.also]; v == nil {
+				v = other
+			} else if other != nil {
+				at.Child(o.also).Forbidden("duplicate field, of " + name)
+			}
+		}
+		switch {
+		case v != nil:
+			c.member(at.Child(name), v, to.FieldByIndex(field.Index), o.secret)
+		case o.required:
+			at.Child(name).Required("")
 		}
 	}
-	var unknown []string
-	for name := range from {
-		if !slices.Contains(known, name) {
-			unknown = append(unknown, name)
+	c.unknown(at, from, rest, known)
+}
+
+// unknown reports members that are not known. Objects among them are kept in rest, if there is one, unless
+// their name was probably meant to be another one.
+func (c decoder) unknown(at status.Field, from map[string]any, rest reflect.Value, known []string) {
+	kept := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(from)) {
+		if slices.Contains(known, name) {
+			continue
 		}
-	}
-	slices.Sort(unknown)
-	for _, name := range unknown {
-		why := "unknown field"
-		if meant := nearly.Name(name, known); meant != "" {
+		why, meant := "unknown field", nearly.Name(name, known)
+		if _, object := from[name].(map[string]any); object && rest.IsValid() && meant == "" {
+			kept[name] = from[name]
+			continue
+		}
+		if meant != "" {
 			why += fmt.Sprintf(", did you mean %q?", meant)
 		}
 		at.Child(name).Forbidden(why)
+	}
+	if len(kept) > 0 {
+		c.fill(kept, rest, at.Child)
 	}
 }
 
@@ -151,16 +205,25 @@ func (c decoder) entries(at status.Field, from any, to reflect.Value) {
 		at.TypeInvalid(from, "must be an object")
 		return
 	}
+	c.fill(object, to, at.Key)
+}
+
+// fill fills a map. field returns the field of a member.
+func (c decoder) fill(object map[string]any, to reflect.Value, field func(name string) status.Field) {
 	out := reflect.MakeMapWithSize(to.Type(), len(object))
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		v, item := object[name], reflect.New(to.Type().Elem()).Elem()
-		c.value(at.Key(name), v, item)
+		c.value(field(name), v, item)
 		out.SetMapIndex(reflect.ValueOf(name).Convert(to.Type().Key()), item)
 	}
 	to.Set(out)
 }
 
 func (c decoder) items(at status.Field, from any, to reflect.Value) {
+	if to.Type().Elem().Kind() == reflect.Uint8 {
+		c.bytes(at, from, to)
+		return
+	}
 	list, ok := from.([]any)
 	if !ok {
 		at.TypeInvalid(from, "must be a list")
@@ -171,6 +234,17 @@ func (c decoder) items(at status.Field, from any, to reflect.Value) {
 		c.value(at.Index(i), v, out.Index(i))
 	}
 	to.Set(out)
+}
+
+// bytes fills a slice of bytes, which a document has in base64.
+func (c decoder) bytes(at status.Field, from any, to reflect.Value) {
+	s, ok := from.(string)
+	data, err := base64.StdEncoding.DecodeString(s)
+	if !ok || err != nil {
+		at.TypeInvalid(from, "must be a string in base64")
+		return
+	}
+	to.SetBytes(data)
 }
 
 func (c decoder) scalar(at status.Field, from any, to reflect.Value) {
@@ -194,7 +268,7 @@ func (c decoder) scalar(at status.Field, from any, to reflect.Value) {
 			return
 		}
 		to.SetInt(n)
-	case reflect.Float64:
+	case reflect.Float32, reflect.Float64:
 		switch n := from.(type) {
 		case float64:
 			to.SetFloat(n)

@@ -104,17 +104,28 @@ func (d *Document) dispatch(f *status.Fields, kinds []Kind) {
 		f.At("kind").Invalid(d.Kind, fmt.Sprintf("must be %s, in apiVersion %q", names(kinds), d.APIVersion))
 		return
 	}
-	group, version, grouped := strings.Cut(d.APIVersion, "/")
-	if !grouped {
-		group, version = "", group
-	}
 	for _, k := range known {
-		if slices.Contains(k.Versions, version) && k.has(group) {
+		if version, ok := k.version(d.APIVersion); ok {
 			d.Version = version
 			return
 		}
 	}
 	f.At("apiVersion").Invalid(d.APIVersion, fmt.Sprintf("must be %s for the kind %q", versions(known), d.Kind))
+}
+
+// Accepts reports whether documents of the kind may have this apiVersion.
+func (k Kind) Accepts(apiVersion string) bool {
+	_, ok := k.version(apiVersion)
+	return ok
+}
+
+// version returns the version of an apiVersion that documents of the kind may have.
+func (k Kind) version(apiVersion string) (version string, ok bool) {
+	group, version, grouped := strings.Cut(apiVersion, "/")
+	if !grouped {
+		group, version = "", group
+	}
+	return version, slices.Contains(k.Versions, version) && k.has(group)
 }
 
 func (k Kind) has(group string) bool {

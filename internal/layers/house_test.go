@@ -99,6 +99,7 @@ var house = [...][]room{
 	},
 	4: {
 		{path: "authn/*", why: "one way to authenticate each"},
+		{path: "config/*", why: "the documents of schedulers, proxies and controller managers, and what these have in common"},
 		{path: "flowcontrol", why: "flow schemas and priority levels: which requests wait for which"},
 		{path: "authz/*", why: "one way to authorize each"},
 		{path: "audit/*", why: "one place to store records each"},
@@ -166,6 +167,7 @@ var sameFloor = []edge{
 	{"authn", "status", "the middleware answers 401 with a Status document"},
 	{"internal/request", "authz", "the exchange of a request carries the authorizer's decision"},
 	{"internal/negotiate", "internal/protobuf", "errors are written in what the client accepts, protobuf among it"},
+	{"config/*", "config/component", "schedulers, proxies and controller managers have parts in common"},
 	{"authn/delegated", "authn/*", "a host knows users by the fields of a front proxy, by certificates and by tokens"},
 	{"authz/delegated", "authz/webhook", "a host is a webhook with policies of its own"},
 	{"admission/*", "admission", "a plugin implements the chain's interface"},
