@@ -116,10 +116,11 @@ func TestDocumentsAreJudgedAsByKubernetes(t *testing.T) {
 }
 
 // stricter reports a problem that Kubernetes does not have here: it judges the names of authorizers and
-// the number of an audit policy's rules elsewhere, and rejects each token for an expression of a wrong
-// type.
+// the number of an audit policy's rules elsewhere, rejects each token for an expression of a wrong type,
+// and lets the waits of a scheduler be equal (READ-13).
 func stricter(problem string) bool {
-	return strings.Contains(problem, ": expected name ") || strings.Contains(problem, `username.expression: Invalid value: "claims": must evaluate to string`) ||
+	return problem == "podMaxBackoffSeconds: Invalid value: 12: must be greater than podInitialBackoffSeconds" ||
+		strings.Contains(problem, ": expected name ") || strings.Contains(problem, `username.expression: Invalid value: "claims": must evaluate to string`) ||
 		problem == "rules: Required value: a policy without a rule records nothing"
 }
 
@@ -144,7 +145,9 @@ func meant(problem string) string {
 	problem = position.ReplaceAllString(problem, ".resources.$1")
 	problem = goStruct.ReplaceAllString(problem, "Unsupported value: $1:")
 	problem = labelKey.ReplaceAllString(problem, "$1")
-	problem = strings.NewReplacer(".webhook.", ".", `"Path":`, `"path":`, `in version "v1" (`, `in version "kubescheduler.config.k8s.io/v1" (`,
+	problem = strings.NewReplacer(".webhook.", ".", `"Path":`, `"path":`, "must be greater than or equal to PodInitialBackoffSeconds", "must be greater than podInitialBackoffSeconds",
+		"leaseDuration: Invalid value: \"15s\": must be greater than `RenewDeadline`", `renewDeadline: Invalid value: "15s": must be at most leaseDuration`,
+		`in version "v1" (`, `in version "kubescheduler.config.k8s.io/v1" (`,
 		"values: Invalid value: null:", "values: Invalid value: []:").Replace(problem)
 	problem = internals.ReplaceAllString(problem, "$1")
 	return periods.ReplaceAllString(ofProxy(problem), "$2")
@@ -205,6 +208,10 @@ func compare(t *testing.T, want judged, got []string) {
 	require.Equal(t, strings.Join(want.Problems, "\n"), strings.Join(got, "\n"), "%s", want.Document)
 }
 
+// manager is what the configuration of a controller manager must say.
+const manager = "Generic: {Port: 1, Address: 0.0.0.0, MinResyncPeriod: 1s, ClientConnection: {}, ControllerStartInterval: 0s, " +
+	"LeaderElection: {leaderElect: false}, Controllers: [], Debugging: {}, LeaderMigrationEnabled: false}"
+
 // Each kind of document has the versions of its own group. READ-11: the group of Kubernetes and that of the
 // specification are the same, on servers of any domain. The documents of plugins are those of
 // examples/kube/kube-apiserver; what plugins of credentials print is tested in internal/connection.
@@ -251,6 +258,12 @@ func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 			func(text []byte) error { _, err := controllermanager.ParseLeaderMigration(text); return err },
 		},
 		{
+			"KubeControllerManagerConfiguration", manager,
+			[]string{"controllermanager.config.k8s.io", "kubecontrollermanager.config.k8s.io", "kubecontrollermanager.config.example.dev"},
+			[]string{"v1alpha1"},
+			func(text []byte) error { _, err := controllermanager.Parse(text); return err },
+		},
+		{
 			"KubeSchedulerConfiguration", "parallelism: 1",
 			[]string{"kubescheduler.config.k8s.io", "kubescheduler.config.example.dev"},
 			[]string{"v1"},
@@ -273,7 +286,9 @@ func TestCFG_01_02_VER_11_EachKindHasItsVersions(t *testing.T) {
 			for _, version := range []string{"v2", "v1beta9", "V1"} {
 				require.ErrorContains(t, read(group, version, kind.name), `for the kind "`+kind.name+`"`)
 			}
-			require.ErrorContains(t, read(group, "v1", "Other"), "kind: Invalid value: \"Other\": must be "+kind.name+`, in apiVersion "`+group+`/v1"`)
+			other := read(group, "v1", "Other")
+			require.ErrorContains(t, other, `kind: Invalid value: "Other": must be `+kind.name)
+			require.ErrorContains(t, other, `, in apiVersion "`+group+`/v1"`)
 		}
 		for _, group := range []string{"client.authentication.k8s.io", "k8s.io", "xapiserver.config.k8s.io", "apps"} {
 			require.ErrorContains(t, read(group, "v1", kind.name), `apiVersion: Invalid value: "`+group+`/v1"`)

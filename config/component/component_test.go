@@ -213,8 +213,8 @@ func TestCLIENTCONN_08_to_14_AnElectionIsChecked(t *testing.T) {
 		want   []string
 	}{
 		{func(*component.LeaderElectionConfiguration) {}, nil},
-		{func(e *component.LeaderElectionConfiguration) { e.RenewDeadline = seconds(16) }, []string{"at.leaseDuration: Invalid value: \"16s\": must be greater than `RenewDeadline`"}},
-		{func(e *component.LeaderElectionConfiguration) { e.RenewDeadline = seconds(15) }, []string{"at.leaseDuration: Invalid value: \"15s\": must be greater than `RenewDeadline`"}},
+		{func(e *component.LeaderElectionConfiguration) { e.RenewDeadline = seconds(16) }, []string{`at.renewDeadline: Invalid value: "16s": must be at most leaseDuration`}},
+		{func(e *component.LeaderElectionConfiguration) { e.RenewDeadline = seconds(15) }, nil},
 		{func(e *component.LeaderElectionConfiguration) { e.RetryPeriod = seconds(-1) }, []string{`at.retryPeriod: Invalid value: "-1s": must be greater than zero`}},
 		{func(e *component.LeaderElectionConfiguration) { e.ResourceLock = "endpoints" }, []string{`at.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"`}},
 		{func(e *component.LeaderElectionConfiguration) {
@@ -239,6 +239,11 @@ func TestCLIENTCONN_09_to_14_TheElectionIsThatOfPackageClient(t *testing.T) {
 	require.Equal(t, meta.Key{Namespace: "ns", Name: "n"}, got.Lease)
 	require.Equal(t, "me", got.Identity)
 	require.Equal(t, []time.Duration{30 * time.Second, 20 * time.Second, 4 * time.Second}, []time.Duration{got.Duration, got.Deadline, got.Retry})
+
+	e.RenewDeadline = seconds(30)
+	got, err = e.Election("me")
+	require.NoError(t, err, "READ-13: at most the lease")
+	require.Equal(t, 20*time.Second, got.Deadline, "and a leader has time to stop")
 
 	_, err = component.LeaderElectionConfiguration{}.Election("me")
 	require.ErrorContains(t, err, "resourceNamespace: Required value")

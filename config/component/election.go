@@ -29,8 +29,8 @@ type LeaderElectionConfiguration struct {
 	// LeaseDuration is how long the others wait for a sign of the leader, in whole seconds. Default: 15 s.
 	LeaseDuration meta.Duration `json:"leaseDuration"`
 
-	// RenewDeadline is how long a leader leads after its last sign. It is shorter than LeaseDuration.
-	// Default: 10 s.
+	// RenewDeadline is how long a leader leads after its last sign. It is at most LeaseDuration; see
+	// Election. Default: 10 s.
 	RenewDeadline meta.Duration `json:"renewDeadline"`
 
 	// RetryPeriod is the time between two attempts. Default: 2 s.
@@ -81,8 +81,8 @@ func (c LeaderElectionConfiguration) Check(at status.Field) {
 			at.Child(d.name).Invalid(d.is, "must be greater than zero")
 		}
 	}
-	if c.LeaseDuration.Duration <= c.RenewDeadline.Duration {
-		at.Child("leaseDuration").Invalid(c.RenewDeadline, "must be greater than `RenewDeadline`")
+	if c.RenewDeadline.Duration > c.LeaseDuration.Duration {
+		at.Child("renewDeadline").Invalid(c.RenewDeadline, "must be at most leaseDuration") // READ-13
 	}
 	for _, s := range []struct{ name, is string }{
 		{"resourceLock", c.ResourceLock}, {"resourceNamespace", c.ResourceNamespace}, {"resourceName", c.ResourceName},
@@ -98,6 +98,9 @@ func (c LeaderElectionConfiguration) Check(at status.Field) {
 
 // Election returns the election of the configuration for client.Elect. identity distinguishes this process
 // from all others. It is an error if there is no election, so that nobody leads by mistake.
+//
+// A deadline that is as long as the lease leaves a leader no time to stop. Election chooses a shorter one
+// then, two thirds of the lease.
 func (c LeaderElectionConfiguration) Election(identity string) (client.Election, error) {
 	c.Default()
 	if !c.Elects() {
@@ -108,8 +111,12 @@ func (c LeaderElectionConfiguration) Election(identity string) (client.Election,
 	if problems := f.Errors(); len(problems) > 0 {
 		return client.Election{}, fmt.Errorf("component: %v", problems[0])
 	}
+	deadline := c.RenewDeadline.Duration
+	if deadline == c.LeaseDuration.Duration {
+		deadline = deadline * 2 / 3
+	}
 	return client.Election{
 		Lease: meta.Key{Namespace: c.ResourceNamespace, Name: c.ResourceName}, Identity: identity,
-		Duration: c.LeaseDuration.Duration, Deadline: c.RenewDeadline.Duration, Retry: c.RetryPeriod.Duration,
+		Duration: c.LeaseDuration.Duration, Deadline: deadline, Retry: c.RetryPeriod.Duration,
 	}, nil
 }

@@ -17,5 +17,5 @@ func ExampleLeaderElectionConfiguration_Election() {
 	fmt.Println(err)
 	// Output:
 	// kube-system/my-controller 15s 10s 2s <nil>
-	// component: leaseDuration: Invalid value: "10s": must be greater than `RenewDeadline`
+	// component: renewDeadline: Invalid value: "10s": must be at most leaseDuration
 }

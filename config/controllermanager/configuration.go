@@ -14,10 +14,31 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// Configuration is the document GenericControllerManagerConfiguration: what the controllers of a program
-// share, and a block for each controller. Its fields begin with capital letters, as in Kubernetes; small
-// ones are as good. Source: CTRLMGR-01 to CTRLMGR-13.
+// Configuration is the document KubeControllerManagerConfiguration, or GenericControllerManagerConfiguration:
+// what the controllers of a program share, and a block for each controller. What they share is in a field
+// Generic, as in Kubernetes, or beside the blocks. Fields begin with capital letters; small ones are as
+// good. Source: CTRLMGR-01 to CTRLMGR-13, READ-33, READ-34.
 type Configuration struct {
+	Generic
+
+	// KubeCloudShared is what the controllers of a cloud share.
+	KubeCloudShared KubeCloudSharedConfiguration `json:"KubeCloudShared" config:"also=kubeCloudShared"`
+
+	// Blocks has the block of each controller, by its name in the document, such as DeploymentController.
+	Blocks map[string]Block `json:"-" config:"rest"`
+
+	nested bool // the document has a field Generic
+}
+
+// nested is a document with a field Generic.
+type nested struct {
+	Generic         Generic                      `json:"Generic" config:"also=generic"`
+	KubeCloudShared KubeCloudSharedConfiguration `json:"KubeCloudShared" config:"also=kubeCloudShared"`
+	Blocks          map[string]Block             `json:"-" config:"rest"`
+}
+
+// Generic is what all controllers of a program share.
+type Generic struct {
 	// Port and Address are where the program serves its health and its metrics.
 	Port    int32  `json:"Port" config:"required,also=port"`
 	Address string `json:"Address" config:"required,also=address"`
@@ -48,12 +69,6 @@ type Configuration struct {
 	// LeaderMigration says which controllers move to or from another program. It is required where
 	// LeaderMigrationEnabled is true.
 	LeaderMigration *LeaderMigrationConfiguration `json:"LeaderMigration" config:"also=leaderMigration"`
-
-	// KubeCloudShared is what the controllers of a cloud share.
-	KubeCloudShared KubeCloudSharedConfiguration `json:"KubeCloudShared" config:"also=kubeCloudShared"`
-
-	// Blocks has the block of each controller, by its name in the document, such as DeploymentController.
-	Blocks map[string]Block `json:"-" config:"rest"`
 }
 
 // KubeCloudSharedConfiguration is what the controllers of a cloud share. Source: CTRLMGR-12.
@@ -91,17 +106,28 @@ type CloudProviderConfiguration struct {
 	CloudConfigFile string `json:"CloudConfigFile" config:"also=cloudConfigFile"`
 }
 
-var kind = documents.Kind{
-	Name: "GenericControllerManagerConfiguration", Group: "controllermanager.config.k8s.io", AnyDomain: "controllermanager.config",
-	Versions: []string{"v1alpha1"},
+// kinds are the documents that Parse reads.
+func kinds() []documents.Kind {
+	versions := []string{"v1alpha1"}
+	return []documents.Kind{
+		{Name: "KubeControllerManagerConfiguration", Group: "controllermanager.config.k8s.io", AnyDomain: "controllermanager.config", Versions: versions},
+		{Name: "KubeControllerManagerConfiguration", Group: "kubecontrollermanager.config.k8s.io", AnyDomain: "kubecontrollermanager.config", Versions: versions},
+		{Name: "GenericControllerManagerConfiguration", Group: "controllermanager.config.k8s.io", AnyDomain: "controllermanager.config", Versions: versions},
+	}
 }
 
 // Parse reads the document, fills in the recommended values of its parts, and validates it. Errors name
 // the field.
 func Parse(document []byte) (Configuration, error) {
 	var c Configuration
-	d, err := documents.Read(document, kind)
-	if err == nil {
+	d, err := documents.Read(document, kinds()...)
+	switch {
+	case err != nil:
+	case d.Has("Generic", "generic"):
+		var n nested
+		err = d.Decode(&n)
+		c = Configuration{Generic: n.Generic, KubeCloudShared: n.KubeCloudShared, Blocks: n.Blocks, nested: true}
+	default:
 		err = d.Decode(&c)
 	}
 	if err != nil {
@@ -116,38 +142,46 @@ func Parse(document []byte) (Configuration, error) {
 // Validate reports everything that is wrong with a configuration, with the path of each field.
 func (c Configuration) Validate() error {
 	var f status.Fields
-	if c.Port < 0 || c.Port > 65535 {
-		f.At("Port").Invalid(c.Port, "must be between 0 and 65535, inclusive")
-	}
-	if _, err := netip.ParseAddr(c.Address); err != nil {
-		f.At("Address").Invalid(c.Address, "must be an IP address")
-	}
-	for _, d := range []struct {
-		name string
-		is   meta.Duration
-	}{{"MinResyncPeriod", c.MinResyncPeriod}, {"ControllerStartInterval", c.ControllerStartInterval}} {
-		if d.is.Duration < 0 {
-			f.At(d.name).Invalid(d.is, "must not be negative")
-		}
-	}
-	c.ClientConnection.Check(f.At("ClientConnection"))
-	c.LeaderElection.Check(f.At("LeaderElection"))
-	for i, item := range c.Controllers {
-		if strings.TrimPrefix(item, "-") == "" || item == "-*" {
-			f.At("Controllers").Index(i).Invalid(item, `must be "*", a name, or a name after "-"`)
-		}
-	}
-	switch {
-	case c.LeaderMigrationEnabled && c.LeaderMigration == nil:
-		f.At("LeaderMigration").Required("must be set where LeaderMigrationEnabled is true")
-	case c.LeaderMigrationEnabled:
-		c.LeaderMigration.check(f.At("LeaderMigration"))
+	if c.nested {
+		c.Generic.check(f.At("Generic"))
+	} else {
+		c.Generic.check(f.At())
 	}
 	c.KubeCloudShared.check(f.At("KubeCloudShared"))
 	for _, name := range slices.Sorted(maps.Keys(c.Blocks)) {
 		c.Blocks[name].check(f.At(name))
 	}
 	return documents.Problems(f.Errors())
+}
+
+func (c Generic) check(at status.Field) {
+	if c.Port < 0 || c.Port > 65535 {
+		at.Child("Port").Invalid(c.Port, "must be between 0 and 65535, inclusive")
+	}
+	if _, err := netip.ParseAddr(c.Address); err != nil {
+		at.Child("Address").Invalid(c.Address, "must be an IP address")
+	}
+	for _, d := range []struct {
+		name string
+		is   meta.Duration
+	}{{"MinResyncPeriod", c.MinResyncPeriod}, {"ControllerStartInterval", c.ControllerStartInterval}} {
+		if d.is.Duration < 0 {
+			at.Child(d.name).Invalid(d.is, "must not be negative")
+		}
+	}
+	c.ClientConnection.Check(at.Child("ClientConnection"))
+	c.LeaderElection.Check(at.Child("LeaderElection"))
+	for i, item := range c.Controllers {
+		if strings.TrimPrefix(item, "-") == "" || item == "-*" {
+			at.Child("Controllers").Index(i).Invalid(item, `must be "*", a name, or a name after "-"`)
+		}
+	}
+	switch {
+	case c.LeaderMigrationEnabled && c.LeaderMigration == nil:
+		at.Child("LeaderMigration").Required("must be set where LeaderMigrationEnabled is true")
+	case c.LeaderMigrationEnabled:
+		c.LeaderMigration.check(at.Child("LeaderMigration"))
+	}
 }
 
 func (c KubeCloudSharedConfiguration) check(at status.Field) {
@@ -175,9 +209,9 @@ func (c KubeCloudSharedConfiguration) check(at status.Field) {
 	}
 }
 
-// MigrationLock returns the lock under which component, the program, runs a controller. Without an
+// MigrationLock returns the lock under which a program runs a controller. Without an
 // election or a migration it is the main one.
-func (c Configuration) MigrationLock(program, controller string) Lock {
+func (c Generic) MigrationLock(program, controller string) Lock {
 	if !c.LeaderMigrationEnabled || c.LeaderMigration == nil || !c.LeaderElection.Elects() {
 		return MainLock
 	}

@@ -95,9 +95,28 @@ deploymentController: {concurrentDeploymentSyncs: 5}
 	require.Equal(t, int32(5), n)
 
 	_, err = cm.Parse([]byte(small + "Port: 2\n"))
-	require.ErrorContains(t, err, "port: Forbidden: duplicate field, of Port")
+	require.ErrorContains(t, err, "port: Forbidden: says something else than Port")
 	_, err = cm.Parse([]byte(small + "PORT: 2\n"))
 	require.ErrorContains(t, err, "PORT: Forbidden: unknown field")
+}
+
+// READ-33: what controllers share can be in a field of its own, as in Kubernetes.
+func TestCTRLMGR_01_to_12_ADocumentWithGeneric(t *testing.T) {
+	kind := "apiVersion: kubecontrollermanager.config.k8s.io/v1alpha1\nkind: KubeControllerManagerConfiguration\n"
+	shared := "Address: 0.0.0.0, MinResyncPeriod: 1s, ClientConnection: {qps: 3}, ControllerStartInterval: 0s, " +
+		"LeaderElection: {leaderElect: false}, Controllers: [], Debugging: {}, LeaderMigrationEnabled: false}\n"
+	c, err := cm.Parse([]byte(kind + "Generic: {Port: 5, " + shared + "JobController: {ConcurrentJobSyncs: 5}\nkubeCloudShared: {clusterName: here}"))
+	require.NoError(t, err)
+	require.Equal(t, int32(5), c.Port)
+	require.InDelta(t, 3, c.ClientConnection.QPS, 0)
+	require.Equal(t, "here", c.KubeCloudShared.ClusterName)
+	require.Len(t, c.Blocks, 1)
+	_, err = cm.Parse([]byte(kind + "generic: {Port: 70000, " + shared))
+	require.ErrorContains(t, err, "Generic.Port: Invalid value: 70000")
+	_, err = cm.Parse([]byte(kind + "Generic: {" + shared))
+	require.ErrorContains(t, err, "Generic.Port: Required value")
+	_, err = cm.Parse([]byte(kind + "Generic: {Port: 1, " + shared + "Port: 3"))
+	require.ErrorContains(t, err, "Port: Forbidden: unknown field")
 }
 
 func TestCTRLMGR_01_to_12_WhatIsWrongIsNamed(t *testing.T) {
@@ -173,7 +192,7 @@ func TestCTRLMGR_07_TheFirstItemForANameCounts(t *testing.T) {
 	} {
 		got := ""
 		for _, c := range []cm.Controller{{Name: "foo"}, {Name: "bar"}, {Name: "off", OnlyByName: true}} {
-			if (cm.Configuration{Controllers: one.controllers}).Enabled(c) {
+			if (cm.Generic{Controllers: one.controllers}).Enabled(c) {
 				got += c.Name + " "
 			}
 		}
@@ -183,7 +202,7 @@ func TestCTRLMGR_07_TheFirstItemForANameCounts(t *testing.T) {
 
 func TestCTRLMGR_05_ControllersStartOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := cm.Configuration{Controllers: []string{"*", "-b"}, ControllerStartInterval: meta.NewDuration(3 * time.Second)}
+		c := cm.Generic{Controllers: []string{"*", "-b"}, ControllerStartInterval: meta.NewDuration(3 * time.Second)}
 		began := time.Now()
 		started := map[string]time.Duration{}
 		mistake := errors.New("a mistake")

@@ -1,7 +1,7 @@
 // Package controllermanager reads the configuration of programs that run many controllers.
 //
 // [Parse] reads the configuration of a whole program: what all controllers share, the block about the
-// cloud, and a block for each controller. [Configuration.Enabled] says which controllers run, and
+// cloud, and a block for each controller. [Generic.Enabled] says which controllers run, and
 // [ResyncPeriod] how often a cache is gone through again.
 //
 // [ParseLeaderMigration] reads a LeaderMigrationConfiguration, which says in which of two programs a

@@ -7,7 +7,7 @@ import (
 	"github.com/kindwright/kindwright/config/controllermanager"
 )
 
-func ExampleConfiguration_Start() {
+func ExampleGeneric_Start() {
 	c, err := controllermanager.Parse([]byte(`
 apiVersion: controllermanager.config.k8s.io/v1alpha1
 kind: GenericControllerManagerConfiguration

@@ -20,7 +20,7 @@ type Controller struct {
 }
 
 // Enabled reports whether a controller runs. Source: CTRLMGR-07.
-func (c Configuration) Enabled(controller Controller) bool {
+func (c Generic) Enabled(controller Controller) bool {
 	for _, item := range c.Controllers {
 		switch item {
 		case controller.Name:
@@ -36,7 +36,7 @@ func (c Configuration) Enabled(controller Controller) bool {
 // and returns when all have returned. When one returns an error, or ctx ends, the others are told to
 // return. The first error is returned. It is an error to name a controller that is not there.
 // Source: CTRLMGR-05.
-func (c Configuration) Start(ctx context.Context, controllers ...Controller) error {
+func (c Generic) Start(ctx context.Context, controllers ...Controller) error {
 	if err := c.checkNames(controllers); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (c Configuration) Start(ctx context.Context, controllers ...Controller) err
 	return failed
 }
 
-func (c Configuration) checkNames(controllers []Controller) error {
+func (c Generic) checkNames(controllers []Controller) error {
 	for _, item := range c.Controllers {
 		known := item == "*" || slices.ContainsFunc(controllers, func(one Controller) bool {
 			return item == one.Name || item == "-"+one.Name

@@ -137,8 +137,8 @@ func (c Configuration) Validate() error {
 	if first <= 0 {
 		f.At("podInitialBackoffSeconds").Invalid(first, "must be greater than 0")
 	}
-	if most < first {
-		f.At("podMaxBackoffSeconds").Invalid(most, "must be greater than or equal to PodInitialBackoffSeconds")
+	if most <= first {
+		f.At("podMaxBackoffSeconds").Invalid(most, "must be greater than podInitialBackoffSeconds") // READ-13
 	}
 	c.checkProfiles(f.At("profiles"))
 	checkExtenders(f.At("extenders"), c.Extenders)

@@ -246,10 +246,12 @@ func TestCFG_04_FieldsThatAreRequiredOrHaveTwoNames(t *testing.T) {
 	require.NoError(t, err)
 	volts := int32(230)
 	require.Equal(t, room{base{&volts}, 1.5, []byte("hi"), map[string]map[string]any{"ceiling": {"watts": int64(5)}, "floor": {}}}, got)
+	_, err = read("volts: 230\nsize: 1.5\nSize: 1.5")
+	require.NoError(t, err, "READ-10: both spellings may agree")
 	for text, want := range map[string]string{
 		"":                             "[volts: Required value, Size: Required value]",
 		"volts: null\nSize: 1":         "volts: Required value",
-		"volts: 1\nSize: 1\nsize: 1":   "size: Forbidden: duplicate field, of Size",
+		"volts: 1\nSize: 1\nsize: 2":   "size: Forbidden: says something else than Size",
 		"volts: 1\nSize: 1\nkey: '!'":  `key: Invalid value: "<secret>": must be a string in base64`,
 		"volts: 1\nSize: 1\nkey: 3":    `key: Invalid value: "<secret>": must be a string in base64`,
 		"volts: 1\nSize: 1\ndoor: 1":   "door: Forbidden: unknown field",

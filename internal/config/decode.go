@@ -19,8 +19,8 @@ import (
 // counts. They can be structs, pointers, slices, maps by string, strings, numbers, booleans, any,
 // bytes in base64, and types with UnmarshalJSON or UnmarshalText. Fields of embedded structs are
 // those of the outer one. A tag `config:"secret"` keeps the value out of errors, `config:"required"`
-// reports a field that is absent, and `config:"also=port"` accepts another spelling of the name. A
-// map with the tag `config:"rest"` takes the objects that no field names.
+// reports a field that is absent, and `config:"also=port"` accepts another spelling of the name;
+// both may be there if they agree (READ-10). A map with the tag `config:"rest"` takes the objects that no field names.
 //
 // The fields apiVersion and kind of the document need no field in the struct. A null is as good as
 // an absent field.
@@ -96,8 +96,8 @@ func (c decoder) object(at status.Field, from map[string]any, to reflect.Value, 
 			known = append(known, o.also)
 			if other := from[o.also]; v == nil {
 				v = other
-			} else if other != nil {
-				at.Child(o.also).Forbidden("duplicate field, of " + name)
+			} else if other != nil && !reflect.DeepEqual(v, other) {
+				at.Child(o.also).Forbidden("says something else than " + name)
 			}
 		}
 		switch {

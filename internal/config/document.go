@@ -92,6 +92,12 @@ func (d *Document) Typed() bool {
 	return object["kind"] != nil || object["apiVersion"] != nil
 }
 
+// Has reports whether the document has a field of one of these names, which is not null.
+func (d *Document) Has(names ...string) bool {
+	object, _ := d.tree.(map[string]any)
+	return slices.ContainsFunc(names, func(name string) bool { return object[name] != nil })
+}
+
 // dispatch finds the kind of the document.
 func (d *Document) dispatch(f *status.Fields, kinds []Kind) {
 	known := kinds[:0:0]
