@@ -167,8 +167,9 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 				next.ServeHTTP(w, r)
 				return
 			}
-			defer place.Leave()
-			x.Begun = place.Leave
+			leave := sync.OnceFunc(place.Leave) // whichever goroutine of a tunnel answers
+			defer leave()
+			x.Begun = leave
 		}
 		if !s.load.enter(r.Context(), x, class, user.Name, privileged) {
 			if class == flow.Streaming {

@@ -134,10 +134,13 @@ type takenOver struct {
 	recording *recording // nil if nothing is recorded
 }
 
-// Write sends bytes. The first ones are the head of the answer.
+// Write sends bytes. The first ones are the head of the answer: it has begun as any other.
 func (c *takenOver) Write(p []byte) (int, error) {
 	if c.exchange.Code.Load() == 0 {
 		c.exchange.Code.Store(codeOf(p))
+		if c.exchange.Begun != nil {
+			c.exchange.Begun()
+		}
 		if c.recording != nil {
 			c.recording.begins()
 		}

@@ -89,7 +89,7 @@ func (m *middleware) authorize(r *http.Request) *status.Error {
 		m.log.Error(err, "request rejected: no authorization decision",
 			guard.WithStack(err, "user", a.User.Name, "verb", a.Verb, "path", r.URL.EscapedPath())...)
 		m.told(r, a, Deny, "")
-		return Failure(err)
+		return failure(r.Context(), err)
 	case d == Allow:
 		m.told(r, a, Allow, reason)
 		return nil
@@ -111,16 +111,24 @@ func (m *middleware) read(r *http.Request) (a Attributes, err error) {
 }
 
 // Require returns nil if z allows a, or else the answer to a request that needs it: the 403 of
-// [Refusal], or that of [Failure] if z fails.
+// [Refusal], or that of [Failure] if z fails. If z fails because ctx has ended, the answer is a 504.
 func Require(ctx context.Context, z Authorizer, a Attributes) error {
 	d, reason, err := decide(ctx, z, a)
 	switch {
 	case err != nil:
-		return Failure(err)
+		return failure(ctx, err)
 	case d != Allow:
 		return Refusal(a, reason)
 	}
 	return nil
+}
+
+// failure is Failure about a question of ctx. If that has ended, the time is what was missing: 504.
+func failure(ctx context.Context, err error) *status.Error {
+	if ended := ctx.Err(); ended != nil {
+		return status.From(ended).WithCause(err)
+	}
+	return Failure(err)
 }
 
 // Failure returns the answer to a request about which an authorizer returned an error: 503 with

@@ -1,8 +1,10 @@
 package kinds_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -248,6 +250,29 @@ func TestAPF_02_WatchesTakeNoSeats(t *testing.T) {
 	require.Equal(t, 200, h.send("ann").Code)
 	stop()
 	all.Wait()
+}
+
+// APF-02: so do connections that have changed their protocol, such as watches over WebSockets and commands.
+func TestAPF_02_ConnectionsTakeNoSeats(t *testing.T) {
+	h := sharing(t, memory.New(), 600, kindwright.Authorize(authz.AlwaysAllow()), kindwright.Watches{WebSockets: true})
+	h.level("one", `{"nominalConcurrencyShares":1,"borrowingLimitPercent":0,"limitResponse":{"type":"Reject"}}`)
+	h.schema("ann", "one", "ann", "ByUser")
+	open := httptest.NewServer(h)
+	t.Cleanup(open.Close)
+	for range 20 {
+		conn, err := net.Dial("tcp", open.Listener.Addr().String())
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		r := newRequest(t.Context(), "GET", "/api/v1/namespaces?watch=1", "", "X-User", "ann", "X-Groups", authn.GroupAuthenticated,
+			"Connection", "Upgrade", "Upgrade", "websocket", "Sec-WebSocket-Version", "13", "Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
+		r.Host = open.Listener.Addr().String()
+		require.NoError(t, r.Write(conn))
+		res, err := http.ReadResponse(bufio.NewReader(conn), r)
+		require.NoError(t, err)
+		require.Equal(t, 101, res.StatusCode)
+		_ = res.Body.Close()
+	}
+	require.Equal(t, 200, h.send("ann").Code)
 }
 
 // beginning tells when an answer begins.

@@ -42,7 +42,8 @@ func InCluster(version string, failed func(error)) (Connection, error) {
 // FailurePolicy says what a failure of the webhook means.
 type FailurePolicy string
 
-// The failure policies.
+// The failure policies. Neither is about a request that ends before the webhook answers, nor about one
+// that comes while too many others wait for an answer: these are rejected.
 const (
 	NoOpinion FailurePolicy = "NoOpinion" // other authorizers decide
 	Deny      FailurePolicy = "Deny"      // the request is rejected
@@ -193,7 +194,17 @@ func (w *Webhook) share(ctx context.Context, key digest, a authz.Attributes) (an
 
 // failure is the decision when the webhook has none. Its cause is logged: it names places that are
 // none of the caller's business.
+//
+// What clients can bring about is no failure of the webhook, whatever the policy: otherwise somebody
+// whom it rejects would hang up, set a short time-out or ask a thousand things at once, and be judged by
+// the others.
 func (w *Webhook) failure(ctx context.Context, err error) (authz.Decision, string, error) {
+	if ctx.Err() != nil {
+		return authz.Deny, "", fmt.Errorf("the request ended before the authorization webhook answered: %w", context.Cause(ctx))
+	}
+	if errors.Is(err, memo.ErrCrowded) {
+		return authz.Deny, "", fmt.Errorf("%w: the authorization webhook: %w", authz.ErrUnavailable, err)
+	}
 	if w.options.Logger.GetSink() != nil {
 		w.options.Logger.Error(err, "an authorization webhook failed", "webhook", w.options.Name, "failurePolicy", string(w.options.FailurePolicy))
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/status"
 )
 
 // backend is a webhook without a network, so that time can be virtual.
@@ -251,6 +252,64 @@ func TestAUTHZCFG_07_ASlowWebhookIsAFailure(t *testing.T) {
 		require.Equal(t, authz.NoOpinion, d)
 		require.Equal(t, 3*time.Second, time.Since(start))
 		require.Equal(t, 1, b.count())
+	})
+}
+
+// A client can hang up, or set a time-out. Neither makes the webhook fail, so nobody else is asked.
+func TestAUTHZCFG_10_Z10_ARequestThatEndsIsNoFailureOfTheWebhook(t *testing.T) {
+	for _, policy := range []webhook.FailurePolicy{webhook.NoOpinion, webhook.Deny} {
+		for name, after := range map[string]time.Duration{"before the question": 0, "during the question": time.Second} {
+			t.Run(string(policy)+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := &backend{answer: func(_ int, r *http.Request) (int, string, error) {
+						<-r.Context().Done()
+						return 0, "", r.Context().Err()
+					}}
+					w := b.webhook(t, webhook.Options{FailurePolicy: policy, Timeout: 3 * time.Second})
+					ctx, cancel := context.WithTimeout(t.Context(), after)
+					defer cancel()
+					d, _, err := authz.Union(w, authz.AlwaysAllow()).Authorize(ctx, widget)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.Equal(t, authz.Deny, d)
+					require.Equal(t, http.StatusGatewayTimeout, status.CodeOf(authz.Require(ctx, w, widget)))
+				})
+			})
+		}
+	}
+	conditions := says(`{"denied":true}`).webhook(t, webhook.Options{Match: func(ctx context.Context, _ *authz.SubjectAccessReviewSpec) (bool, error) {
+		return false, ctx.Err()
+	}})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	d, _, err := authz.Union(conditions, authz.AlwaysAllow()).Authorize(gone, widget)
+	require.ErrorIs(t, err, context.Canceled, "match conditions")
+	require.Equal(t, authz.Deny, d)
+}
+
+// Anybody can ask so much at once that no more is asked.
+func TestAUTHZCFG_10_Z10_ManyQuestionsAreNoFailureOfTheWebhook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		b := &backend{answer: func(int, *http.Request) (int, string, error) {
+			<-answer
+			return http.StatusOK, `{"status":{"denied":true}}`, nil
+		}}
+		w := b.webhook(t, webhook.Options{FailurePolicy: webhook.NoOpinion})
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				a := widget
+				a.Name = fmt.Sprint(i)
+				_, _, err := w.Authorize(t.Context(), a)
+				require.NoError(t, err)
+			})
+		}
+		synctest.Wait()
+		d, _, err := authz.Union(w, authz.AlwaysAllow()).Authorize(t.Context(), widget)
+		require.ErrorIs(t, err, authz.ErrUnavailable)
+		require.Equal(t, authz.Deny, d)
+		close(answer)
+		all.Wait()
 	})
 }
 
