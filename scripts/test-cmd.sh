@@ -100,8 +100,8 @@ while read -r suite result; do
         failed=$((failed + 1))
         echo "FAILED $suite"
     fi
-done < <(awk '/^\+\+\+ Running case: test-cmd\./ { sub(/.*test-cmd\./, ""); suite = $1 }
-    /^\+\+\+ exit code: / && suite != "" { if (suite != "record_command_canary") print suite, $4; suite = "" }' "$log")
+done < <(awk '/\+\+\+ Running case: test-cmd\./ { sub(/.*test-cmd\./, ""); suite = $1; next } # behind what sets a colour, at times
+    suite != "" && sub(/.*\+\+\+ exit code: /, "") { if (suite != "record_command_canary") print suite, $1; suite = "" }' "$log")
 end=$(grep -Ec '^(FAILED TESTS: |.*TESTS PASSED)' "$log" || true)
 echo "$passed passed, $failed failed, $known known to fail; log $log"
 if [ "$end" = 0 ]; then
