@@ -249,11 +249,18 @@ func TestPATH_15_RefusedConnections(t *testing.T) {
 		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Origin: http://server", "Origin: http://server")...)
 		refuse(403, "Forbidden", "", "GET "+postPath+"/a/socket", append(upgrade, "Origin: https://shop.example.com.evil.com")...)
 		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Sec-Fetch-Site: cross-site")...)
-		s.do("GET", talk, "", "Sec-Fetch-Site", "same-site").is(403) // an image of another page, for example
-		p := s.call("GET "+talk, append(upgrade, "Origin: http://server")...)
-		res, _ := p.answer()
-		require.Equal(t, 101, res.StatusCode, "a page of the server's own")
-		require.NoError(t, p.Close())
+		s.do("GET", talk, "", "Sec-Fetch-Site", "same-site").is(403)                                                         // an image of another page, for example
+		refuse(403, "Forbidden", "", "GET "+talk, append(upgrade, "Origin: https://server", "Authorization: Basic dTpw")...) // a browser adds it by itself
+		s.do("POST", talk, "", "Origin", "https://server", "Authorization", "Bearer t").refused(403, "Forbidden", "this origin")
+		for why, lines := range map[string][]string{
+			"a page of the server's own":                               {"Origin: http://server"},
+			"a page cannot send a token, and programs name any origin": {"Origin: https://server", "Authorization: Bearer t"},
+		} {
+			p := s.call("GET "+talk, append(upgrade, lines...)...)
+			res, _ := p.answer()
+			require.Equal(t, 101, res.StatusCode, why)
+			require.NoError(t, p.Close())
+		}
 	})
 }
 

@@ -143,7 +143,7 @@ func TestDISC_03_Group(t *testing.T) {
 	group := body[meta.APIGroup](t, ask(t, handler(), "GET /apis/another.dev"))
 	require.Equal(t, meta.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, group.TypeMeta)
 	require.Equal(t, "another.dev", group.Name)
-	for _, path := range []string{"/apis/unknown.dev", "/apis/example", "/apis/example.dev/v3", "/api/v2", "/openapi/v3/apis/example.dev/v3", "/openapi/v3/", "/openapi/v2", "/openapi", "/version/", "/x"} {
+	for _, path := range []string{"/apis/unknown.dev", "/apis/example", "/apis/example.dev/v3", "/api/v2", "/openapi/v3/apis/example.dev/v3", "/openapi/v3/", "/openapi/v2", "/openapi", "/version/x", "/x"} {
 		w := ask(t, handler(), "GET "+path)
 		require.Equal(t, http.StatusNotFound, w.Code, path)
 		require.Contains(t, w.Body.String(), `"reason":"NotFound"`)
@@ -369,6 +369,7 @@ func TestDISC_10_Version(t *testing.T) {
 	}
 	require.NotContains(t, got, "emulationMajor")
 	require.Equal(t, h.Version, body[VersionInfo](t, w))
+	require.Equal(t, h.Version, body[VersionInfo](t, ask(t, h, "GET /version/")), "as clients generated from OpenAPI ask")
 }
 
 func TestDISC_10_SemanticVersion(t *testing.T) {

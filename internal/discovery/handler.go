@@ -123,8 +123,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) error {
 		return status.Internal(errors.New("discovery was asked without a parsed request"))
 	}
 	path := info.Path
-	if strings.HasPrefix(path, "/api") && len(path) > 1 {
-		path = strings.TrimSuffix(path, "/") // kube-apiserver answers both forms
+	if strings.HasPrefix(path, "/api") || path == "/version/" {
+		path = strings.TrimSuffix(path, "/") // kube-apiserver answers both forms; generated clients ask for /version/
 	}
 	answer := h.answer(h.catalog(), path)
 	if answer == nil {

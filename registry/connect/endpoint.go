@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/meta"
@@ -45,8 +46,9 @@ type Endpoint[T, O any] struct {
 	Upgrade bool
 
 	// Origins lists the sites whose pages may connect, such as "https://shop.example.com". Browsers name
-	// the site in the header Origin; other clients send no such header. "*" allows all sites. By default
-	// only pages of the server itself may connect.
+	// the site in the header Origin. "*" allows all sites. By default only pages of the server itself may
+	// connect. A request for another protocol with a bearer token in the header Authorization is no page's,
+	// and is not judged by its origin.
 	Origins []string
 
 	// Serve serves one connection. Its error is sent like the error of any hook, unless the response has
@@ -120,10 +122,23 @@ func (p *policy) check(r *http.Request) error {
 }
 
 // checkOrigin rejects pages of other sites. A browser lets them connect with the certificate of its user
-// (H10).
+// (H10). Programs may name any origin: websocket-client 1.2 for Python names http://host when it speaks TLS.
 func (p *policy) checkOrigin(r *http.Request) error {
-	if slices.Contains(p.origins, "*") || !request.FromOtherSite(r, p.origins) {
+	if slices.Contains(p.origins, "*") || !request.FromOtherSite(r, p.origins) || isProgram(r) {
 		return nil
 	}
 	return status.Forbidden(meta.GroupResource{}, "", "").WithMessage("pages of this origin may not connect")
+}
+
+// isProgram reports whether r asks for another protocol and came with a bearer token in the header
+// Authorization. No page can send that: it cannot set the header of a WebSocket, nor Upgrade in any
+// other request. Other schemes do not count, since a browser adds passwords by itself. Neither does a
+// token in a subprotocol, which a page can name.
+func isProgram(r *http.Request) bool {
+	x := request.ExchangeFrom(r.Context())
+	if x == nil || x.Received == nil || !request.AsksUpgrade(r) {
+		return false
+	}
+	scheme, _, _ := strings.Cut(strings.Join(x.Received.Header["Authorization"], ","), " ")
+	return strings.EqualFold(scheme, "Bearer")
 }

@@ -45,8 +45,8 @@ func command(ctx context.Context, args []string, out, errOut io.Writer) int {
 	case errors.Is(err, pflag.ErrHelp):
 		_, _ = io.WriteString(out, usage()) // output errors are ignored
 		return 0
-	case err == nil && o.version:
-		_, _ = fmt.Fprintln(out, "Kubernetes", gitVersion)
+	case err == nil && o.version.print:
+		_, _ = fmt.Fprintln(out, o.version.text())
 		return 0
 	case err != nil:
 		_, _ = fmt.Fprintf(errOut, "kube-apiserver: %v\n", err) // the exit code reports it too

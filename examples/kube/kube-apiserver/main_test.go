@@ -325,6 +325,23 @@ func TestFLAG_HelpListsWhatThereIs(t *testing.T) {
 	require.Contains(t, version.String(), gitVersion)
 }
 
+// Providers report a version of their own, and Kubernetes' suite of kubectl starts the server so.
+func TestFLAG_VersionThatIsReported(t *testing.T) {
+	for _, wrong := range []string{"v1.36.4", "v1.37.0", "v1.36.3_x", "v1.36.3+", "v1.36", "vanilla", "sometimes", ""} {
+		log := &output{}
+		require.Equal(t, exitUsage, command(t.Context(), []string{"--version=" + wrong}, io.Discard, log), wrong)
+		require.Contains(t, log.String(), "version")
+	}
+	all := &output{}
+	require.Zero(t, command(t.Context(), []string{"--version=raw"}, all, io.Discard))
+	require.Contains(t, all.String(), `Major:"1", Minor:"36"`)
+	for _, version := range []string{"v1.36.3", "v1.36.3-shop.4", gitVersion + "-custom"} {
+		s := run(t, "--data-dir="+t.TempDir(), "--version="+version)
+		require.Contains(t, s.text(t, "master", "/version", 200), `"gitVersion":"`+version+`"`)
+		require.Zero(t, s.stop())
+	}
+}
+
 func TestFLAG_WhatHasNoEffectIsSaid(t *testing.T) {
 	s := run(t, "--data-dir="+t.TempDir(), "--watch-cache", "--storage-media-type=application/json", "--endpoint-reconciler-type", "none",
 		"--requestheader-username-headers=X-Remote-User", "--feature-gates=WatchList=false", "--runtime-config=autoscaling/v1=false")

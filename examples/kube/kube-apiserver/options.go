@@ -90,7 +90,7 @@ type options struct {
 	advertise             net.IP
 	verbosity             int
 	logFormat             string
-	version               bool
+	version               versionFlag
 	tlsMinVersion         string
 	sniPairs              []string
 	sni                   []kindwright.KeyPair
@@ -189,7 +189,8 @@ func (o *options) flags() *pflag.FlagSet {
 	f.IntVar(&o.maxObject, "max-object-bytes", 3<<19,
 		"how large an object may be, as JSON; larger ones lose their managedFields, or are refused with 413. The default is etcd's limit")
 	f.BoolVar(&o.onlyHTTP1, "disable-http2-serving", false, "whether to speak HTTP/1.1 alone")
-	f.BoolVar(&o.version, "version", false, "print the version and exit")
+	f.Var(&o.version, "version", "print the version and exit, raw for all of it; or the version to report, vX.Y.Z-… of the same release")
+	f.Lookup("version").NoOptDefVal = "true"
 	own := flag.NewFlagSet("", flag.ContinueOnError)
 	o.audit.Add(own)
 	o.encryption.Add(own)
@@ -340,7 +341,7 @@ func (o *options) checkRanges() (problems []error) {
 // settings are the options of the server that flags set directly.
 func (o *options) settings() []kindwright.Option {
 	like := kindwright.Kubernetes{
-		Version:       version(),
+		Version:       o.version.info(),
 		FeatureGates:  strings.Join(o.libraryGates, ","),
 		RuntimeConfig: strings.Join(slices.Concat(o.libraryVersions, o.absent()), ","),
 

@@ -163,7 +163,7 @@ func (o *options) statusObject(started, now time.Time) map[string]any {
 	}
 	return map[string]any{
 		"startTime": started.UTC().Format(time.RFC3339), "uptimeSeconds": int64(now.Sub(started).Seconds()),
-		"goVersion": runtime.Version(), "binaryVersion": strings.TrimPrefix(gitVersion, "v"), "emulationVersion": o.emulates(), "paths": paths,
+		"goVersion": runtime.Version(), "binaryVersion": strings.TrimPrefix(o.version.info().GitVersion, "v"), "emulationVersion": o.emulates(), "paths": paths,
 	}
 }
 
@@ -171,7 +171,7 @@ func (o *options) writeStatus(w io.Writer, started, now time.Time) {
 	up := now.Sub(started).Truncate(time.Second)
 	_, _ = fmt.Fprintf(w, "\n%s statusz\n%s\n\nStarted: %s\nUp: %d hr %02d min %02d sec\nGo version: %s\nBinary version: %s\nEmulation version: %s\nPaths: %s\n",
 		zpageComponent, zpageWarning, started.UTC().Format(time.UnixDate), int(up.Hours()), int(up.Minutes())%60, int(up.Seconds())%60,
-		runtime.Version(), strings.TrimPrefix(gitVersion, "v"), o.emulates(), strings.Join(o.pagesToLookAt(), " ")) // the reader may be gone
+		runtime.Version(), strings.TrimPrefix(o.version.info().GitVersion, "v"), o.emulates(), strings.Join(o.pagesToLookAt(), " ")) // the reader may be gone
 }
 
 // flagsObject has the flags with their values. None of them is a secret.
