@@ -290,7 +290,7 @@ func (e *evaluation) failed(v value, kind string, r *rule, err error) {
 }
 
 func reasonOf(r *rule) meta.CauseType {
-	if r.Reason == "" {
+	if !slices.Contains(reasons, r.Reason) { // there is none, or a definition is being refused for it
 		return meta.CauseFieldValueInvalid
 	}
 	return meta.CauseType(r.Reason)

@@ -314,20 +314,40 @@ func TestCRD_12_RulesAreJudgedBesideOtherProblems(t *testing.T) {
 		spec map[string]any
 		want []string
 	}{
-		"beside a malformed rule": {map[string]any{"a": text(map[string]any{}, rule("self.x")), "b": text(map[string]any{}, rule(" "))},
-			[]string{malformed, mistyped}},
+		"beside a malformed rule": {
+			map[string]any{"a": text(map[string]any{}, rule("self.x")), "b": text(map[string]any{}, rule(" "))},
+			[]string{malformed, mistyped},
+		},
 		"beside a keyword":   {map[string]any{"a": text(map[string]any{}, rule("self.x")), "unique": unique}, []string{refused, mistyped}},
 		"in the same schema": {map[string]any{"b": text(map[string]any{}, rule(" "), rule("self.x"))}, []string{malformed}},
-		"a default beside a malformed rule": {map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "b": text(map[string]any{}, rule(" "))},
-			[]string{malformed, "[a].default: Invalid value: \"x\": failed rule: self == 'y'"}},
-		"a default with a malformed rule": {map[string]any{"b": text(map[string]any{"default": "x"}, rule(" "), rule("self == 'y'"))},
-			[]string{malformed, "[b].default: Invalid value: \"x\": failed rule: self == 'y'"}},
-		"a default whose rule does not compile": {map[string]any{"a": text(map[string]any{"default": "x"}, rule("self.x"))},
-			[]string{"[a].default: Invalid value: \"string\": rule compile error: compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection\n | self.x\n | ....^"}},
-		"no rules beside a bad default": {map[string]any{"a": text(map[string]any{}, rule("self.x")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
-			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1"}},
-		"one default beside another": {map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
-			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1", "[a].default: Invalid value: \"x\": failed rule: self == 'y'"}},
+		"a default beside a malformed rule": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "b": text(map[string]any{}, rule(" "))},
+			[]string{malformed, "[a].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
+		"a default with a malformed rule": {
+			map[string]any{"b": text(map[string]any{"default": "x"}, rule(" "), rule("self == 'y'"))},
+			[]string{malformed, "[b].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
+		"a default whose rule has a reason that there is not": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'", "reason", "Other"))},
+			[]string{
+				`[a].x-kubernetes-validations[0].reason: Unsupported value: "Other": supported values: ` +
+					`"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"`,
+				"[a].default: Invalid value: \"x\": failed rule: self == 'y'",
+			},
+		},
+		"a default whose rule does not compile": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self.x"))},
+			[]string{"[a].default: Invalid value: \"string\": rule compile error: compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection\n | self.x\n | ....^"},
+		},
+		"no rules beside a bad default": {
+			map[string]any{"a": text(map[string]any{}, rule("self.x")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
+			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1"},
+		},
+		"one default beside another": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
+			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1", "[a].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			one := version("v1", true, object(map[string]any{"spec": object(c.spec)}))
@@ -338,6 +358,9 @@ func TestCRD_12_RulesAreJudgedBesideOtherProblems(t *testing.T) {
 				got[i] = strings.ReplaceAll(got[i], at, "")
 			}
 			require.ElementsMatch(t, c.want, got)
+			for _, one := range answer["details"].(map[string]any)["causes"].([]any) {
+				require.NotEqual(t, "Other", one.(map[string]any)["reason"])
+			}
 		})
 	}
 }
