@@ -13,7 +13,8 @@ import (
 // fields are not filled in. Defaults below additionalProperties are not checked. All defaults share
 // the budget of one object.
 //
-// The defaults must fulfil the schema.
+// Defaults that RuleOptions.Problems say something about are left out. All others must fulfil the schema. A rule
+// that was not compiled is a problem of the defaults that it would be evaluated for.
 // Source: CRD-12.
 func (r *Rules) ValidateDefaults(
 	ctx context.Context, document map[string]any, at *status.Path,
@@ -24,7 +25,7 @@ func (r *Rules) ValidateDefaults(
 	if ctx == nil {
 		return noContext(at)
 	}
-	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, most: maxRuleProblems}
+	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, most: maxRuleProblems, judged: r.judged}
 	e.visitDefaults(r.root, document, at)
 	return e.problems
 }
@@ -34,7 +35,7 @@ func (e *evaluation) visitDefaults(n *node, document map[string]any, at *status.
 	if n == nil || e.ended {
 		return
 	}
-	if written := document["default"]; written != nil {
+	if written := document["default"]; written != nil && !concerns(e.judged, at.Child("default")) {
 		e.visitDefault(n, value{at: at.Child("default"), now: written, old: written})
 	}
 	items, _ := document["items"].(map[string]any)

@@ -48,6 +48,10 @@ type RuleOptions struct {
 	// Path is the position of the schema in its document, such as
 	// "spec.validation.openAPIV3Schema". The paths of all problems begin with it.
 	Path string
+
+	// Problems are what else is wrong with the document, by their positions in it, malformed rules
+	// among them. A rule is not compiled if its schema, or one below it, has such a problem.
+	Problems []status.FieldError
 }
 
 // Rules are the compiled rules of a schema. They are safe for concurrent use. A nil Rules has no
@@ -56,6 +60,7 @@ type Rules struct {
 	root      *node
 	whole     bool                     // see Whole
 	evaluated func(took time.Duration) // see Timing; may be nil
+	judged    []status.FieldError      // see RuleOptions.Problems
 }
 
 // Whole returns the rules for updates that have to be valid as a whole: a rule counts also if the value
@@ -94,7 +99,8 @@ func (n *node) isEmpty() bool {
 
 // CompileRules compiles the rules of an object's schema and of all schemas below it. It returns all
 // problems: rules that are malformed, do not compile, or could cost too much. Their fields are
-// positions such as "properties[spec].x-kubernetes-validations[0].rule".
+// positions such as "properties[spec].x-kubernetes-validations[0].rule". Rules that have problems are for
+// ValidateDefaults alone.
 //
 // Expressions see the object as self and what it replaces as oldSelf. Of its metadata they see the
 // name and the generateName.
@@ -124,10 +130,10 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 	one := uint64(1)
 	root, _ := c.compile(place{schema: schema, structure: schema, at: at, count: &one, root: true})
 	c.total(at)
-	if problems := append(c.malformed, c.problems...); len(problems) > 0 {
-		return nil, problems
+	out := &Rules{root: root, judged: o.Problems}
+	if problems := append(c.malformed, c.problems...); len(problems)+len(o.Problems) > 0 {
+		return out, problems
 	}
-	out := &Rules{root: root}
 	if o.Compiled != nil {
 		out.evaluated = o.Compiled.timing.Evaluated
 	}
@@ -217,12 +223,35 @@ func (c *compiler) compile(p place) (*node, bool) {
 	sound := c.compileParts(n, p)
 	malformed := len(c.malformed)
 	for i := range p.schema.Rules {
-		c.checkForm(p, i)
+		if c.options.Problems == nil { // otherwise the malformed rules are known
+			c.checkForm(p, i)
+		}
 	}
 	if sound = sound && len(c.malformed) == malformed; sound && len(p.schema.Rules) > 0 {
-		c.compileRules(n, p)
+		c.compileBeside(n, p)
 	}
 	return n, sound
+}
+
+// compileBeside compiles the rules of a schema. Beside other problems, they are for defaults alone: nobody is
+// told what is wrong with them, and they cost nothing.
+func (c *compiler) compileBeside(n *node, p place) {
+	problems, sum, expensive := c.problems, c.sum, c.expensive
+	if c.compileRules(n, p); concerns(c.options.Problems, p.at) {
+		c.problems, c.sum, c.expensive = problems, sum, expensive
+	}
+}
+
+// concerns reports whether one of the problems is at a position or below it.
+func concerns(problems []status.FieldError, at *status.Path) bool {
+	if len(problems) == 0 {
+		return false
+	}
+	position := at.String()
+	return slices.ContainsFunc(problems, func(e status.FieldError) bool {
+		rest, ok := strings.CutPrefix(e.Field, position)
+		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+	})
 }
 
 func (c *compiler) compileParts(n *node, p place) bool {
@@ -418,7 +447,7 @@ const noPath = "<nil>"
 func (c *compiler) compileRule(s *scope, described openapi.Rule, at *status.Path, count uint64) *rule {
 	r := &rule{Rule: described}
 	check, problem := c.expression(s, described.Rule, described.OptionalOldSelf, types.BoolType, "")
-	if problem != "" {
+	if r.problem = problem; problem != "" {
 		c.observe(at.Child("rule"), 0)
 		c.fail(meta.CauseFieldValueInvalid, at.Child("rule"), shown(described), problem)
 		return r

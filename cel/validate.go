@@ -23,6 +23,7 @@ type rule struct {
 	message   *expression // nil if the rule has none
 	usesOld   bool
 	fieldPath string // below the value, without a leading dot
+	problem   string // why there is no check
 }
 
 // Validate returns the problems of an object that replaces old, which is nil for a new object. Both
@@ -76,6 +77,7 @@ type evaluation struct {
 
 	problems []status.FieldError
 	warnings []string
+	judged   []status.FieldError // see Rules
 }
 
 func (e *evaluation) run(root *node, object, old map[string]any) {
@@ -221,6 +223,12 @@ func oldSelf(n *node, v value, optional bool) ref.Val {
 
 func (e *evaluation) evaluateRule(n *node, v value, r *rule, vars *variables) {
 	kind := string(n.schema.Type)
+	if r.check == nil {
+		if strings.TrimSpace(r.Rule.Rule) != "" {
+			e.fail(v.at, meta.CauseFieldValueInvalid, kind, "rule compile error: "+r.problem)
+		}
+		return
+	}
 	result, cost, err := r.check.run(e.ctx, vars, e.count)
 	if !e.spend(cost) {
 		e.fail(v.at, meta.CauseFieldValueInvalid, kind, outOfBudget)
@@ -282,7 +290,7 @@ func (e *evaluation) failed(v value, kind string, r *rule, err error) {
 }
 
 func reasonOf(r *rule) meta.CauseType {
-	if r.Reason == "" {
+	if !slices.Contains(reasons, r.Reason) { // there is none, or a definition is being refused for it
 		return meta.CauseFieldValueInvalid
 	}
 	return meta.CauseType(r.Reason)

@@ -44,15 +44,32 @@ type TreeReader struct {
 
 // Read returns the schema of a document, or everything that is wrong with it.
 func (t TreeReader) Read(tree map[string]any) (*Schema, []status.FieldError) {
+	j := t.Judge(tree)
+	if len(j.Problems) > 0 {
+		return nil, j.Problems
+	}
+	return j.Schema, nil
+}
+
+// A Judgement is what is known of a schema document.
+type Judgement struct {
+	// Schema is nil if the structure of the document is not sound. A document with other problems has a
+	// Schema, for those who look for more problems in it.
+	Schema *Schema
+	// Problems are everything that is wrong with the document.
+	Problems []status.FieldError
+	// Defaults: some of the problems are those of defaults.
+	Defaults bool
+}
+
+// Judge is Read for those who look for more problems in a document that has some.
+func (t TreeReader) Judge(tree map[string]any) Judgement {
 	s, r := t.read(tree)
-	errs := r.report()
-	if len(errs) == 0 {
-		return s, nil
+	j := Judgement{Schema: s, Problems: r.report(), Defaults: r.badDefaults}
+	for i := range j.Problems {
+		j.Problems[i].Field = t.absolute(j.Problems[i].Field)
 	}
-	for i := range errs {
-		errs[i].Field = t.absolute(errs[i].Field)
-	}
-	return nil, errs
+	return j
 }
 
 func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
@@ -82,7 +99,9 @@ func (t TreeReader) read(tree map[string]any) (*Schema, *treeRules) {
 		s = r.build(root)
 	}
 	if s != nil {
+		built := len(r.errs)
 		r.defaults(root, s, nil)
+		r.badDefaults = len(r.errs) > built
 	}
 	r.errs = append(r.errs, keywords...)
 	if len(r.errs) == 0 && root.unsupported != "" {

@@ -29,6 +29,8 @@ type treeRules struct {
 	from   []json.Step // see complete
 	broken Breach      // the rules that the document breaks
 	costs  costs
+
+	badDefaults bool // some of the problems are those of defaults
 }
 
 // in calls f with the path extended by some steps.

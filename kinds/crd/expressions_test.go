@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -291,5 +292,75 @@ func TestCRD_12_RulesOfUntypedNodesAreRefused(t *testing.T) {
 		require.Equal(t, http.StatusUnprocessableEntity, code, name)
 		require.Len(t, causes(answer), 1, name)
 		require.Contains(t, causes(answer)[0], c.want, name)
+	}
+}
+
+// What else is wrong with a definition does not hide what is wrong with its rules. The rules of a schema are
+// compiled unless that schema, or one below it, has another problem; none are as long as a default is wrong.
+func TestCRD_12_RulesAreJudgedBesideOtherProblems(t *testing.T) {
+	const at = "spec.validation.openAPIV3Schema.properties[spec].properties"
+	srv := apitest.New(t, crd.Kinds())
+	text := func(more map[string]any, rules ...any) map[string]any {
+		more["type"], more["maxLength"], more["x-kubernetes-validations"] = "string", 3, rules
+		return more
+	}
+	unique := map[string]any{"type": "array", "uniqueItems": true, "items": map[string]any{"type": "string"}}
+	const refused = "[unique].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+	const malformed = "[b].x-kubernetes-validations[0].rule: Required value: rule is not specified"
+	const mistyped = `[a].x-kubernetes-validations[0].rule: Invalid value: {"Rule":"self.x","Message":"","MessageExpression":"","Reason":null,` +
+		`"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection` +
+		"\n | self.x\n | ....^"
+	for name, c := range map[string]struct {
+		spec map[string]any
+		want []string
+	}{
+		"beside a malformed rule": {
+			map[string]any{"a": text(map[string]any{}, rule("self.x")), "b": text(map[string]any{}, rule(" "))},
+			[]string{malformed, mistyped},
+		},
+		"beside a keyword":   {map[string]any{"a": text(map[string]any{}, rule("self.x")), "unique": unique}, []string{refused, mistyped}},
+		"in the same schema": {map[string]any{"b": text(map[string]any{}, rule(" "), rule("self.x"))}, []string{malformed}},
+		"a default beside a malformed rule": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "b": text(map[string]any{}, rule(" "))},
+			[]string{malformed, "[a].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
+		"a default with a malformed rule": {
+			map[string]any{"b": text(map[string]any{"default": "x"}, rule(" "), rule("self == 'y'"))},
+			[]string{malformed, "[b].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
+		"a default whose rule has a reason that there is not": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'", "reason", "Other"))},
+			[]string{
+				`[a].x-kubernetes-validations[0].reason: Unsupported value: "Other": supported values: ` +
+					`"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"`,
+				"[a].default: Invalid value: \"x\": failed rule: self == 'y'",
+			},
+		},
+		"a default whose rule does not compile": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self.x"))},
+			[]string{"[a].default: Invalid value: \"string\": rule compile error: compilation failed: ERROR: <input>:1:5: type 'string' does not support field selection\n | self.x\n | ....^"},
+		},
+		"no rules beside a bad default": {
+			map[string]any{"a": text(map[string]any{}, rule("self.x")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
+			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1"},
+		},
+		"one default beside another": {
+			map[string]any{"a": text(map[string]any{"default": "x"}, rule("self == 'y'")), "c": map[string]any{"type": "integer", "default": 0, "minimum": 1}},
+			[]string{"[c].default: Invalid value: 0:  in body should be greater than or equal to 1", "[a].default: Invalid value: \"x\": failed rule: self == 'y'"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one := version("v1", true, object(map[string]any{"spec": object(c.spec)}))
+			code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{"spec/versions": []any{one}}))
+			require.Equal(t, 422, code, answer)
+			got := causes(answer)
+			for i := range got {
+				got[i] = strings.ReplaceAll(got[i], at, "")
+			}
+			require.ElementsMatch(t, c.want, got)
+			for _, one := range answer["details"].(map[string]any)["causes"].([]any) {
+				require.NotEqual(t, "Other", one.(map[string]any)["reason"])
+			}
+		})
 	}
 }

@@ -244,18 +244,18 @@ func (h *hoisted) validateSchema(ctx context.Context, document, old map[string]a
 	if h.old != nil {
 		reader.Stored = h.breaches()
 	}
-	schema, problems := reader.Read(document)
-	if h.f.Add(problems...); len(problems) > 0 {
+	judged := reader.Judge(document)
+	if h.f.Add(judged.Problems...); judged.Schema == nil {
 		return
 	}
-	found := h.f.Len()
 	of, bytes := digestOf(document)
-	rules := h.validateRules(schema, reader.Position, bytes)
-	if h.f.Len() == found {
-		h.f.Add(rules.ValidateDefaults(ctx, document, at.Child("openAPIV3Schema").Path())...)
+	rules, problems := h.compileRules(judged, reader.Position, bytes)
+	broken := rules.ValidateDefaults(ctx, document, at.Child("openAPIV3Schema").Path())
+	if h.f.Add(broken...); len(broken) > 0 || judged.Defaults {
+		return // as long as defaults are wrong, kube-apiserver does not say whether rules compile
 	}
-	if h.f.Len() == found && reader.Stored == 0 {
-		h.with.memory.await(awaited{of, schema, rules, bytes})
+	if h.f.Add(problems...); len(judged.Problems)+len(problems) == 0 && reader.Stored == 0 {
+		h.with.memory.await(awaited{of, judged.Schema, rules, bytes})
 	}
 }
 
@@ -275,20 +275,19 @@ func (h *hoisted) breaches() openapi.Breach {
 	return broken
 }
 
-// validateRules compiles the rules of a schema, whose document has some bytes. Expressions that the stored definition has already
+// compileRules compiles the rules of a schema, whose document has some bytes. Expressions that the stored definition has already
 // may use libraries that are newer than the server's release, as after a rollback.
 //
 // Source: CRD-12, CRD-13, CEL-24, CEL-25.
-func (h *hoisted) validateRules(schema *openapi.Schema, position string, bytes int) *cel.Rules {
+func (h *hoisted) compileRules(judged openapi.Judgement, position string, bytes int) (*cel.Rules, []status.FieldError) {
 	stored := map[string]bool{}
 	for _, document := range h.before {
 		eachNode(document, func(node map[string]any) { noteExpressions(node, stored) })
 	}
 	o := h.with.rules
 	o.Path, o.Size, o.Known = position, bytes, func(expression string) bool { return stored[expression] }
-	compiled, problems := cel.CompileRules(schema, o)
-	h.f.Add(problems...)
-	return compiled
+	o.Problems = judged.Problems
+	return cel.CompileRules(judged.Schema, o)
 }
 
 // noteExpressions notes the expressions in the rules of a node.
