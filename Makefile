@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites operators policies measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites kube-e2e operators policies measure release release-check tools
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -174,6 +174,9 @@ policies: ## admission policies that others published, verdict by verdict, on th
 
 kube-suites: ## Kubernetes' own integration tests against examples/kube/kube-apiserver; DIR=directory to work in, SUITES='apiserver apiserver/apply', RUN=regexp
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' RUN='$(RUN)' scripts/kube-suites/run.sh $(SUITES)
+
+kube-e2e: ## Kubernetes' own e2e tests that need no running container, against examples/kube/kube-apiserver, with its controllers, scheduler and kwok; DIR=directory to work in, FOCUS=regexp
+	DIR='$(or $(DIR),$(error DIR=directory is missing))' FOCUS='$(FOCUS)' scripts/kube-e2e/run.sh
 
 measure: ## size, memory and start of the example server
 	scripts/measure.sh
