@@ -151,7 +151,7 @@ states() {
 # wanted prints the regular expression of the specs to run.
 wanted() {
 	[ -z "${FOCUS:-}" ] || { echo "$FOCUS"; return; }
-	grep -v '^#' "${SPECS:-$here/specs.txt}" | sed -e 's/[][\\.*^$(){}?+|]/\\&/g' -e 's/.*/^&$/' | paste -s -d '|'
+	grep -v '^#' "${SPECS:-$here/specs.txt}" | sed -e 's/[][\\.*^$(){}?+|]/\\&/g' -e 's/.*/ &$/' | paste -s -d '|'
 }
 
 # known says why a failure is known, and nothing if it is not. The file has lines of two fields, with
