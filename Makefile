@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites test-cmd operators policies measure release release-check tools
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites test-cmd operators policies measure release release-check tools kube-e2e documents
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -177,8 +177,12 @@ kube-suites: ## Kubernetes' own integration tests against examples/kube/kube-api
 
 documents: ## what Kubernetes says about documents of schedulers, proxies and controller managers, recorded anew; DIR=directory to work in
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' scripts/documents/run.sh
+
 test-cmd: ## Kubernetes' own suites of kubectl on the servers in ASSETS=directory, with its controllers; DIR=directory to work in, SUITES='pod crd', PORT=first of three
 	ASSETS='$(or $(ASSETS),$(error ASSETS=directory is missing))' DIR='$(or $(DIR),$(error DIR=directory is missing))' PORT='$(PORT)' scripts/test-cmd.sh $(SUITES)
+
+kube-e2e: ## Kubernetes' own e2e tests that need no running container, against examples/kube/kube-apiserver, with its controllers, scheduler and kwok; DIR=directory to work in, FOCUS=regexp
+	DIR='$(or $(DIR),$(error DIR=directory is missing))' FOCUS='$(FOCUS)' scripts/kube-e2e/run.sh
 
 measure: ## size, memory and start of the example server
 	scripts/measure.sh

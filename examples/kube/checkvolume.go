@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"path"
 	"reflect"
 	"regexp"
@@ -278,7 +279,38 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 				one.Child("serviceAccountToken").Child("expirationSeconds").Invalid(*e, "may not specify a duration larger than 2^32 seconds")
 			}
 			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it, which lets another file have the path
+		case source.PodCertificate != nil:
+			checkCertificateFiles(source.PodCertificate, one.Child("podCertificate"), file)
 		}
+	}
+}
+
+// checkCertificateFiles checks the files of a certificate that the kubelet asks for.
+func checkCertificateFiles(c *corev1.PodCertificateProjection, at status.Field, file func(string)) {
+	checkSigner(c.SignerName, at.Child("signerName"))
+	if kinds := []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}; !slices.Contains(kinds, c.KeyType) {
+		at.Child("keyType").NotSupported(c.KeyType, kinds...)
+	}
+	if n := c.MaxExpirationSeconds; n != nil {
+		if *n < hour {
+			at.Child("maxExpirationSeconds").Invalid(*n, fmt.Sprintf("if provided, maxExpirationSeconds must be >= %d", hour))
+		}
+		if most := longestExpiration(c.SignerName); *n > most {
+			at.Child("maxExpirationSeconds").Invalid(*n, fmt.Sprintf("if provided, maxExpirationSeconds must be <= %d", most))
+		}
+	}
+	paths := 0
+	for _, one := range []struct{ field, path string }{
+		{"credentialBundlePath", c.CredentialBundlePath}, {"keyPath", c.KeyPath}, {"certificateChainPath", c.CertificateChainPath},
+	} {
+		if one.path != "" {
+			paths++
+			checkFile(one.path, at.Child(one.field))
+			file(one.path)
+		}
+	}
+	if paths == 0 {
+		at.Required("specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
 	}
 }
 

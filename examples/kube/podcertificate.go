@@ -106,10 +106,7 @@ func checkPodCertificate(r *podCertificate, f *status.Fields) {
 			uid.TooLong(maxUID)
 		}
 	}
-	most := int32(maxExpiration)
-	if domain, _, _ := strings.Cut(s.SignerName, "/"); domain+"/" == ownSignersBeginning || strings.HasSuffix(domain, ownSignersDomainTail) {
-		most = maxOwnExpiration
-	}
+	most := longestExpiration(s.SignerName)
 	if n := s.MaxExpirationSeconds; n == nil || *n < hour || *n > most {
 		spec.Child("maxExpirationSeconds").Invalid(n, fmt.Sprintf("must be in the range [%d, %d]", hour, most))
 	}
@@ -121,6 +118,14 @@ func checkPodCertificate(r *podCertificate, f *status.Fields) {
 	default:
 		spec.Invalid("<value omitted>", "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")
 	}
+}
+
+// longestExpiration returns for how many seconds a certificate of a signer may be asked for at most.
+func longestExpiration(signer string) int32 {
+	if domain, _, _ := strings.Cut(signer, "/"); domain+"/" == ownSignersBeginning || strings.HasSuffix(domain, ownSignersDomainTail) {
+		return maxOwnExpiration
+	}
+	return maxExpiration
 }
 
 // checkUserAnnotations checks what a pod tells the signer: names have a domain.

@@ -10,7 +10,7 @@ import (
 	"github.com/kindwright/kindwright/internal/files"
 )
 
-// healthNames are the checks of kube-apiserver 1.36 that this server has no counterpart of.
+// healthNames are the checks of kube-apiserver 1.36 that this server has no check of its own for.
 // Monitoring looks for some of them by name. What they check needs no start here, so they pass once
 // the server answers at all.
 func healthNames() []string {
@@ -19,7 +19,8 @@ func healthNames() []string {
 		"poststarthook/priority-and-fairness-config-consumer", "poststarthook/priority-and-fairness-filter",
 		"poststarthook/storage-object-count-tracker-hook", "poststarthook/storage-readiness",
 		"poststarthook/start-apiextensions-informers", "poststarthook/start-apiextensions-controllers",
-		"poststarthook/start-system-namespaces-controller",
+		"poststarthook/start-system-namespaces-controller", "poststarthook/start-service-ip-repair-controllers",
+		"poststarthook/start-kubernetes-service-cidr-controller", "poststarthook/peer-endpoint-reconciler-controller",
 		"poststarthook/scheduling/bootstrap-system-priority-classes",
 		"poststarthook/aggregator-reload-proxy-client-cert",
 		"poststarthook/start-kube-aggregator-informers", "poststarthook/apiservice-status-local-available-controller",
