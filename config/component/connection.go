@@ -19,7 +19,7 @@ const (
 // Source: CLIENTCONN-01 to CLIENTCONN-05.
 type ClientConnectionConfiguration struct {
 	// Kubeconfig is the path of the connection file. Empty: the program runs in a Pod, and asks the server
-	// of its cluster. The documents of this server may say connectionFile (READ-10).
+	// of its cluster. Documents may say connectionFile instead.
 	Kubeconfig string `json:"kubeconfig" config:"also=connectionFile"`
 
 	// AcceptContentTypes is sent in the header Accept, with requests that do not have one.
