@@ -281,6 +281,9 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 			checkFile(t.Path, at.Child("path")) // as kube-apiserver names it, which lets another file have the path
 		case source.PodCertificate != nil:
 			checkCertificateFiles(source.PodCertificate, one.Child("podCertificate"), file)
+		case source.ClusterTrustBundle != nil:
+			checkBundleFile(source.ClusterTrustBundle, one.Child("clusterTrustBundle"))
+			file(source.ClusterTrustBundle.Path)
 		}
 	}
 }
@@ -288,6 +291,7 @@ func checkProjected(s *corev1.ProjectedVolumeSource, at status.Field) {
 // checkCertificateFiles checks the files of a certificate that the kubelet asks for.
 func checkCertificateFiles(c *corev1.PodCertificateProjection, at status.Field, file func(string)) {
 	checkSigner(c.SignerName, at.Child("signerName"))
+	checkUserAnnotations(c.UserAnnotations, at.Child("userAnnotations"))
 	if kinds := []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}; !slices.Contains(kinds, c.KeyType) {
 		at.Child("keyType").NotSupported(c.KeyType, kinds...)
 	}
@@ -311,6 +315,41 @@ func checkCertificateFiles(c *corev1.PodCertificateProjection, at status.Field, 
 	}
 	if paths == 0 {
 		at.Required("specify at least one of credentialBundlePath, keyPath, and certificateChainPath")
+	}
+}
+
+// checkBundleFile checks a file of certificates of authorities: those of a bundle, or of the bundles of a signer.
+func checkBundleFile(c *corev1.ClusterTrustBundleProjection, at status.Field) {
+	switch {
+	case c.Name != nil && c.SignerName != nil:
+		at.Invalid(*c, "only one of name and signerName may be used")
+	case c.Name != nil:
+		if *c.Name == "" {
+			at.Child("name").Required("must be a valid object name")
+		}
+		signer := ""
+		if i := strings.LastIndexByte(*c.Name, ':'); i >= 0 {
+			signer = strings.ReplaceAll((*c.Name)[:i], ":", "/")
+		}
+		if why := wrongBundleName(*c.Name, signer); why != "" {
+			at.Child("name").Invalid(*c.Name, "not a valid clustertrustbundlename: "+why)
+		}
+		if c.LabelSelector != nil {
+			at.Child("labelSelector").Invalid(*c.LabelSelector, "labelSelector must be unset if name is specified")
+		}
+	case c.SignerName != nil:
+		if *c.SignerName == "" {
+			at.Child("signerName").Required("must be a valid signer name")
+		}
+		checkSigner(*c.SignerName, at.Child("signerName"))
+		checkSelector(at.Child("labelSelector"), c.LabelSelector)
+	default:
+		at.Required("either name or signerName must be specified")
+	}
+	if c.Path == "" {
+		at.Child("path").Required("")
+	} else {
+		checkFile(c.Path, at.Child("path"))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -130,8 +131,10 @@ func (c *cluster) checkStatic(ctx context.Context, obj any, f *status.Fields) {
 func (c *cluster) unenforced(group, plural string) string {
 	what := map[string]string{
 		"admissionregistration.k8s.io": "webhooks and admission policies",
-		"flowcontrol.apiserver.k8s.io": "flow schemas and priority levels",
 	}[group]
+	if group == flowcontrolv1.GroupName && !c.LevelsCount {
+		what = "flow schemas and priority levels"
+	}
 	if group == "" && plural == "limitranges" && c.without(LimitRangerName) {
 		what = "limits"
 	}

@@ -78,9 +78,9 @@ type Options struct {
 	// Host names this machine. If it is set, the server has a lease in kube-system that it renews.
 	Host string
 
-	// WarnUnenforced answers writes of flow schemas, and of quotas, limit ranges, policies and webhooks
-	// whose plugins are in Without, with a warning that nothing here enforces them; and those of roles,
-	// unless RolesCount is set.
+	// WarnUnenforced answers writes of quotas, limit ranges, policies and webhooks whose plugins are in
+	// Without with a warning that nothing here enforces them; and those of roles and of flow schemas, unless
+	// RolesCount and LevelsCount are set.
 	WarnUnenforced bool
 
 	// StaticNames keeps names that end in .static.k8s.io for policies and webhooks of files, as the
@@ -89,6 +89,10 @@ type Options struct {
 
 	// RolesCount says that the server authorizes by roles, with an authorizer of authz/rbac.
 	RolesCount bool
+
+	// LevelsCount says that requests share the server by flow schemas and priority levels, with
+	// kindwright.Fairness.
+	LevelsCount bool
 
 	// TrustBundles adds the kind ClusterTrustBundle of certificates.k8s.io in v1beta1 and v1alpha1, which a server
 	// serves where its configuration asks for them, and the plugin ClusterTrustBundleAttest.

@@ -90,7 +90,7 @@ func podCertificateState(v []any) any {
 func checkPodCertificate(r *podCertificate, f *status.Fields) {
 	spec, s := f.At("spec"), &r.Spec
 	checkSigner(s.SignerName, spec.Child("signerName"))
-	checkUserAnnotations(f, s.UnverifiedUserAnnotations, "spec", "unverifiedUserAnnotations")
+	checkUserAnnotations(s.UnverifiedUserAnnotations, spec.Child("unverifiedUserAnnotations"))
 	for _, one := range []struct{ field, name, uid string }{
 		{"pod", s.PodName, string(s.PodUID)},
 		{"serviceAccount", s.ServiceAccountName, string(s.ServiceAccountUID)},
@@ -129,13 +129,18 @@ func longestExpiration(signer string) int32 {
 }
 
 // checkUserAnnotations checks what a pod tells the signer: names have a domain.
-func checkUserAnnotations(f *status.Fields, all map[string]string, path ...string) {
-	at := field.NewPath(path[0], path[1:]...)
+func checkUserAnnotations(all map[string]string, at status.Field) {
 	for _, name := range sortedNames(all) {
-		addErrors(f, utilvalidation.IsDomainPrefixedKey(at, strings.ToLower(name)))
+		for _, e := range utilvalidation.IsDomainPrefixedKey(field.NewPath(""), strings.ToLower(name)) {
+			if e.Type == field.ErrorTypeRequired {
+				at.Required(e.Detail)
+			} else {
+				at.Invalid(e.BadValue, e.Detail)
+			}
+		}
 	}
 	if apivalidation.ValidateAnnotationsSize(all) != nil {
-		f.At(path...).TooLong(apivalidation.TotalAnnotationSizeLimitB)
+		at.TooLong(apivalidation.TotalAnnotationSizeLimitB)
 	}
 }
 

@@ -57,25 +57,28 @@ func trustBundles(c *cluster) []registry.Definition {
 
 // checkTrustBundleNames checks the name of a bundle, which begins with that of its signer, and the signer.
 func checkTrustBundleNames(b *certificatesv1beta1.ClusterTrustBundle, f *status.Fields) {
-	name, signer := f.At("metadata", "name"), b.Spec.SignerName
-	rest := b.Name
-	if signer == "" {
-		if strings.Contains(rest, ":") {
-			name.Invalid(rest, `ClusterTrustBundle without signer name must not have ":" in its name`)
-			return
-		}
-	} else {
-		checkSigner(signer, f.At("spec", "signerName"))
+	if b.Spec.SignerName != "" {
+		checkSigner(b.Spec.SignerName, f.At("spec", "signerName"))
+	}
+	if why := wrongBundleName(b.Name, b.Spec.SignerName); why != "" {
+		f.At("metadata", "name").Invalid(b.Name, why)
+	}
+}
+
+// wrongBundleName says why a bundle of a signer, or of none, cannot have a name, or "".
+func wrongBundleName(name, signer string) string {
+	if signer == "" && strings.Contains(name, ":") {
+		return `ClusterTrustBundle without signer name must not have ":" in its name`
+	}
+	if signer != "" {
 		prefix := strings.ReplaceAll(signer, "/", ":") + ":"
-		if !strings.HasPrefix(rest, prefix) {
-			name.Invalid(rest, fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix))
-			return
+		rest, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			return fmt.Sprintf("ClusterTrustBundle for signerName %s must be named with prefix %s", signer, prefix)
 		}
-		rest = strings.TrimPrefix(rest, prefix)
+		name = rest
 	}
-	if why := meta.CheckDNSSubdomain(rest); why != "" {
-		name.Invalid(b.Name, why)
-	}
+	return meta.CheckDNSSubdomain(name)
 }
 
 // checkTrustBundleUpdate keeps the signer. Certificates are read if they change: what an older release has

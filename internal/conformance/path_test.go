@@ -375,6 +375,7 @@ func TestPATH_21_ActionsOnASubresource(t *testing.T) {
 		a := s.do("POST", path+"/a/eviction", body).is(201)
 		require.Equal(t, "Status", a.at("kind"))
 		require.Equal(t, "Success", a.at("status"))
+		require.EqualValues(t, 201, a.at("code"))
 		s.get(path + "/a").is(404)
 		s.get(path+"/b/eviction").refused(405, "MethodNotAllowed", "")
 		s.do("PUT", path+"/b/eviction", "{}").refused(405, "MethodNotAllowed", "")

@@ -48,11 +48,17 @@ func (at *Resolved) act(ctx context.Context, verb string, body []byte, o registr
 	return answered(in.handler.answer.GroupVersionKind(), answer, verb == verbCreate)
 }
 
+// codeCreated is what a Status says that answers a creation.
+const codeCreated = 201
+
 // answered is documentResult for an answer that may be nil. Then a Status says that it was done.
 func answered(as meta.GroupVersionKind, answer registry.Tree, created bool) (*registry.Result, error) {
 	if answer == nil {
 		as = meta.GroupVersionKind{Version: "v1", Kind: "Status"}
 		answer = registry.Tree{"metadata": map[string]any{}, "status": meta.StatusSuccess}
+		if created {
+			answer["code"] = int64(codeCreated) // kube-apiserver says it of creations alone
+		}
 	}
 	return documentResult(as, answer, created)
 }
