@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/kindwright/kindwright/internal/pause"
 )
 
 // turns hands out turns at a rate: burst at once after a pause, then one each 1/rate seconds.
@@ -34,21 +36,17 @@ func (t *turns) wait(ctx context.Context) error {
 	if now.After(t.next) {
 		t.next = now
 	}
-	pause := t.next.Add(-t.early).Sub(now)
+	early := t.next.Add(-t.early).Sub(now)
 	t.next = t.next.Add(t.each)
 	t.mu.Unlock()
-	if pause <= 0 {
+	if early <= 0 {
 		return nil
 	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	err := pause.For(ctx, early)
+	if err != nil {
 		t.mu.Lock()
 		t.next = t.next.Add(-t.each)
 		t.mu.Unlock()
-		return context.Cause(ctx)
 	}
+	return err
 }

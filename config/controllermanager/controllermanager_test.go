@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,11 +205,14 @@ func TestCTRLMGR_05_ControllersStartOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cm.Generic{Controllers: []string{"*", "-b"}, ControllerStartInterval: meta.NewDuration(3 * time.Second)}
 		began := time.Now()
+		var mu sync.Mutex
 		started := map[string]time.Duration{}
 		mistake := errors.New("a mistake")
 		run := func(name string, then func(context.Context) error) cm.Controller {
 			return cm.Controller{Name: name, Run: func(ctx context.Context) error {
+				mu.Lock()
 				started[name] = time.Since(began)
+				mu.Unlock()
 				return then(ctx)
 			}}
 		}

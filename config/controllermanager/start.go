@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
+
+	"github.com/kindwright/kindwright/internal/pause"
 )
 
 // Controller is one of the controllers of a program.
@@ -50,7 +51,7 @@ func (c Generic) Start(ctx context.Context, controllers ...Controller) error {
 		if !c.Enabled(one) {
 			continue
 		}
-		if !first && !sleep(ctx, c.ControllerStartInterval.Duration) {
+		if !first && pause.For(ctx, c.ControllerStartInterval.Duration) != nil {
 			break
 		}
 		first = false
@@ -75,16 +76,4 @@ func (c Generic) checkNames(controllers []Controller) error {
 		}
 	}
 	return nil
-}
-
-// sleep reports whether the time has passed, and not ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
