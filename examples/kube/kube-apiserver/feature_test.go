@@ -314,10 +314,11 @@ func TestWhatNothingEnforcesIsAnsweredWithAWarning(t *testing.T) {
 	} {
 		require.Contains(t, s.warnings(t, path, body), "does not enforce them", path)
 	}
-	const levels, exempt = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations", `{"metadata":{"name":"x"},"spec":{"type":"Exempt"}}`
-	require.Empty(t, s.warnings(t, levels, exempt), "requests share the server by them")
+	const levels = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations"
+	const level = `{"metadata":{"name":"x"},"spec":{"type":"Limited","limited":{"limitResponse":{"type":"Reject"}}}}`
+	require.Empty(t, s.warnings(t, levels, level), "requests share the server by them")
 	without := run(t, "--data-dir="+t.TempDir(), "--enable-priority-and-fairness=false")
-	require.Contains(t, without.warnings(t, levels, exempt), "does not enforce them")
+	require.Contains(t, without.warnings(t, levels, level), "does not enforce them")
 	require.Empty(t, s.warnings(t, "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", `{"metadata":{"name":"x"}}`))
 	require.Empty(t, s.warnings(t, "/api/v1/namespaces/default/limitranges", `{"metadata":{"name":"x"},"spec":{"limits":[]}}`))
 	require.Empty(t, s.warnings(t, "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"x"}}`))
