@@ -78,13 +78,9 @@ var encryptionKind = documents.Kind{
 // ParseEncryption reads the document, sets its defaults and validates it. Errors name the field and
 // never show a secret.
 func ParseEncryption(document []byte) (EncryptionConfiguration, error) {
-	var c EncryptionConfiguration
-	d, err := documents.Read(document, encryptionKind)
-	if err == nil {
-		err = d.Decode(&c)
-	}
+	c, err := documents.Parse[EncryptionConfiguration](document, encryptionKind)
 	if err != nil {
-		return EncryptionConfiguration{}, err
+		return c, err
 	}
 	for _, r := range c.Resources {
 		for _, p := range r.Providers {

@@ -30,13 +30,9 @@ var tracingKind = documents.Kind{
 
 // ParseTracing reads the document and validates it. Errors name the field.
 func ParseTracing(document []byte) (TracingConfiguration, error) {
-	var c TracingConfiguration
-	d, err := documents.Read(document, tracingKind)
-	if err == nil {
-		err = d.Decode(&c)
-	}
+	c, err := documents.Parse[TracingConfiguration](document, tracingKind)
 	if err != nil {
-		return TracingConfiguration{}, err
+		return c, err
 	}
 	return c, c.Validate()
 }

@@ -52,13 +52,9 @@ var migrationKind = documents.Kind{
 
 // ParseLeaderMigration reads the document and validates it. Errors name the field.
 func ParseLeaderMigration(document []byte) (LeaderMigrationConfiguration, error) {
-	var c LeaderMigrationConfiguration
-	d, err := documents.Read(document, migrationKind)
-	if err == nil {
-		err = d.Decode(&c)
-	}
+	c, err := documents.Parse[LeaderMigrationConfiguration](document, migrationKind)
 	if err != nil {
-		return LeaderMigrationConfiguration{}, err
+		return c, err
 	}
 	return c, c.Validate()
 }

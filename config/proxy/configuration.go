@@ -170,13 +170,9 @@ var kind = documents.Kind{
 // Parse reads the document, fills in the defaults, and validates it for a platform, such as
 // runtime.GOOS. Errors name the field.
 func Parse(document []byte, goos string) (Configuration, error) {
-	var c Configuration
-	d, err := documents.Read(document, kind)
-	if err == nil {
-		err = d.Decode(&c)
-	}
+	c, err := documents.Parse[Configuration](document, kind)
 	if err != nil {
-		return Configuration{}, err
+		return c, err
 	}
 	c.Default()
 	return c, c.Validate(goos)
@@ -199,13 +195,6 @@ const (
 	defaultBurst       = 10
 )
 
-// or gives a field a value that has none.
-func or[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
-	}
-}
-
 // Default fills in what is not said. A period of 0 is said: Kubernetes takes it for one that is not.
 func (c *Configuration) Default() {
 	if c.BindAddress == "" {
@@ -217,20 +206,20 @@ func (c *Configuration) Default() {
 	}
 	c.HealthzBindAddress = withPort(c.HealthzBindAddress, all, healthzPort)
 	c.MetricsBindAddress = withPort(c.MetricsBindAddress, own, metricsPort)
-	or(&c.OOMScoreAdj, defaultOOMScore)
-	or(&c.IPTables.MasqueradeBit, defaultBit)
-	or(&c.IPTables.LocalhostNodePorts, true)
-	or(&c.IPTables.SyncPeriod, meta.NewDuration(defaultSync))
-	or(&c.IPTables.MinSyncPeriod, meta.NewDuration(defaultMinSync))
-	or(&c.IPVS.SyncPeriod, meta.NewDuration(defaultSync))
-	or(&c.IPVS.MinSyncPeriod, meta.Duration{})
-	or(&c.NFTables.MasqueradeBit, defaultBit)
-	or(&c.NFTables.SyncPeriod, meta.NewDuration(defaultSync))
-	or(&c.NFTables.MinSyncPeriod, meta.NewDuration(defaultMinSync))
-	or(&c.Conntrack.MaxPerCore, defaultMaxPerCore)
-	or(&c.Conntrack.Min, defaultMin)
-	or(&c.Conntrack.TCPEstablishedTimeout, meta.NewDuration(defaultEstablished))
-	or(&c.Conntrack.TCPCloseWaitTimeout, meta.NewDuration(defaultCloseWait))
+	documents.Default(&c.OOMScoreAdj, defaultOOMScore)
+	documents.Default(&c.IPTables.MasqueradeBit, defaultBit)
+	documents.Default(&c.IPTables.LocalhostNodePorts, true)
+	documents.Default(&c.IPTables.SyncPeriod, meta.NewDuration(defaultSync))
+	documents.Default(&c.IPTables.MinSyncPeriod, meta.NewDuration(defaultMinSync))
+	documents.Default(&c.IPVS.SyncPeriod, meta.NewDuration(defaultSync))
+	documents.Default(&c.IPVS.MinSyncPeriod, meta.Duration{})
+	documents.Default(&c.NFTables.MasqueradeBit, defaultBit)
+	documents.Default(&c.NFTables.SyncPeriod, meta.NewDuration(defaultSync))
+	documents.Default(&c.NFTables.MinSyncPeriod, meta.NewDuration(defaultMinSync))
+	documents.Default(&c.Conntrack.MaxPerCore, defaultMaxPerCore)
+	documents.Default(&c.Conntrack.Min, defaultMin)
+	documents.Default(&c.Conntrack.TCPEstablishedTimeout, meta.NewDuration(defaultEstablished))
+	documents.Default(&c.Conntrack.TCPCloseWaitTimeout, meta.NewDuration(defaultCloseWait))
 	if c.ConfigSyncPeriod.Duration == 0 {
 		c.ConfigSyncPeriod.Duration = defaultConfigSync
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	documents "github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -21,8 +22,8 @@ type DefaultPreemptionArgs struct {
 }
 
 func (a *DefaultPreemptionArgs) defaults() {
-	or(&a.MinCandidateNodesPercentage, 10)
-	or(&a.MinCandidateNodesAbsolute, 100)
+	documents.Default(&a.MinCandidateNodesPercentage, 10)
+	documents.Default(&a.MinCandidateNodesAbsolute, 100)
 }
 
 func (a *DefaultPreemptionArgs) check(at status.Field) {
@@ -52,7 +53,7 @@ type InterPodAffinityArgs struct {
 	IgnorePreferredTermsOfExistingPods bool `json:"ignorePreferredTermsOfExistingPods"`
 }
 
-func (a *InterPodAffinityArgs) defaults() { or(&a.HardPodAffinityWeight, 1) }
+func (a *InterPodAffinityArgs) defaults() { documents.Default(&a.HardPodAffinityWeight, 1) }
 
 func (a *InterPodAffinityArgs) check(at status.Field) {
 	if w := of(a.HardPodAffinityWeight); w < 0 || w > 100 {
@@ -152,7 +153,7 @@ type ShapePoint struct {
 }
 
 func (a *NodeResourcesFitArgs) defaults() {
-	or(&a.ScoringStrategy, ScoringStrategy{Type: LeastAllocated})
+	documents.Default(&a.ScoringStrategy, ScoringStrategy{Type: LeastAllocated})
 	a.ScoringStrategy.Resources = weighed(a.ScoringStrategy.Resources)
 }
 
@@ -234,7 +235,7 @@ type VolumeBindingArgs struct {
 	Shape []ShapePoint `json:"shape,omitempty"`
 }
 
-func (a *VolumeBindingArgs) defaults() { or(&a.BindTimeoutSeconds, 600) }
+func (a *VolumeBindingArgs) defaults() { documents.Default(&a.BindTimeoutSeconds, 600) }
 
 func (a *VolumeBindingArgs) check(at status.Field) {
 	if n := of(a.BindTimeoutSeconds); n < 0 {
@@ -257,8 +258,8 @@ type DynamicResourcesArgs struct {
 }
 
 func (a *DynamicResourcesArgs) defaults() {
-	or(&a.FilterTimeout, meta.NewDuration(10*time.Second))
-	or(&a.BindingTimeout, meta.NewDuration(10*time.Minute))
+	documents.Default(&a.FilterTimeout, meta.NewDuration(10*time.Second))
+	documents.Default(&a.BindingTimeout, meta.NewDuration(10*time.Minute))
 }
 
 func (a *DynamicResourcesArgs) check(at status.Field) {

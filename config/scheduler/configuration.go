@@ -61,11 +61,7 @@ var kind = documents.Kind{
 
 // Parse reads the document, fills in the defaults, and validates it. Errors name the field.
 func Parse(document []byte) (Configuration, error) {
-	var c Configuration
-	d, err := documents.Read(document, kind)
-	if err == nil {
-		err = d.Decode(&c)
-	}
+	c, err := documents.Parse[Configuration](document, kind)
 	if err == nil {
 		err = c.readArgs()
 	}
@@ -78,15 +74,15 @@ func Parse(document []byte) (Configuration, error) {
 
 // Default fills in what is not said.
 func (c *Configuration) Default() {
-	or(&c.Parallelism, defaultParallelism)
-	or(&c.PercentageOfNodesToScore, 0)
-	or(&c.PodInitialBackoffSeconds, defaultFirstBackoff)
-	or(&c.PodMaxBackoffSeconds, defaultMaxBackoff)
+	documents.Default(&c.Parallelism, defaultParallelism)
+	documents.Default(&c.PercentageOfNodesToScore, 0)
+	documents.Default(&c.PodInitialBackoffSeconds, defaultFirstBackoff)
+	documents.Default(&c.PodMaxBackoffSeconds, defaultMaxBackoff)
 	if len(c.Profiles) == 0 {
 		c.Profiles = []Profile{{}}
 	}
 	if len(c.Profiles) == 1 && c.Profiles[0].SchedulerName == nil {
-		or(&c.Profiles[0].SchedulerName, DefaultSchedulerName)
+		documents.Default(&c.Profiles[0].SchedulerName, DefaultSchedulerName)
 	}
 	for i := range c.Profiles {
 		c.Profiles[i].defaults()
@@ -104,14 +100,7 @@ func (c *Configuration) Default() {
 	c.ClientConnection.Default()
 	c.DebuggingConfiguration.Default()
 	if c.DebuggingConfiguration.Profiles() {
-		or(&c.EnableContentionProfiling, true)
-	}
-}
-
-// or gives a field a value that has none.
-func or[T any](field **T, value T) {
-	if *field == nil {
-		*field = &value
+		documents.Default(&c.EnableContentionProfiling, true)
 	}
 }
 

@@ -92,6 +92,26 @@ func (d *Document) Typed() bool {
 	return object["kind"] != nil || object["apiVersion"] != nil
 }
 
+// Parse reads one document, which must be of one of the kinds, into a struct. See Read and Document.Decode.
+func Parse[T any](data []byte, kinds ...Kind) (out T, err error) {
+	d, err := Read(data, kinds...)
+	if err == nil {
+		err = d.Decode(&out)
+	}
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return out, nil
+}
+
+// Default gives a field a value that has none.
+func Default[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
 // Has reports whether the document has a field of one of these names, which is not null.
 func (d *Document) Has(names ...string) bool {
 	object, _ := d.tree.(map[string]any)
