@@ -277,3 +277,19 @@ func reason(edges []edge, from, to string) (why string, listed bool) {
 	}
 	return "", false
 }
+
+// apart names the modules whose versions are another program's: they agree with those
+// that have the same reason, and with no others.
+var apart = map[string]string{
+	"internal/tools":     "the linters, each with the versions its makers test it with",
+	"internal/crdoracle": "Kubernetes 1.36",
+	"internal/celoracle": "Kubernetes 1.36",
+	"internal/encoracle": "Kubernetes 1.36",
+}
+
+type pin struct{ dir, module string }
+
+// pinned is what one module needs in a version of its own.
+var pinned = []pin{
+	{"internal/celoracle", "github.com/google/cel-go"}, // the one that Kubernetes 1.36 is built with
+}

@@ -28,6 +28,7 @@ var rules = []rule{
 	{"package variables do not change", noState},
 	{"each module is listed", modulesListed},
 	{"released modules use public packages", publicOnly},
+	{"modules agree on versions", sameVersions},
 }
 
 func placed(t *tree) []string {
@@ -260,6 +261,35 @@ func publicOnly(t *tree) []string {
 				}
 			}
 		}
+	}
+	return out
+}
+
+// sameVersions: what two modules need in different versions is compiled twice, and so is
+// everything that imports it. Where that reaches down to the packages below Kubernetes'
+// client, the checks of all modules take twice as long.
+func sameVersions(t *tree) []string {
+	type needed struct{ apart, path string }
+	first := map[needed][2]string{} // the version, and which module was read first
+	var out []string
+	agree := func(dir string, goMod []string) {
+		for _, l := range goMod {
+			l, _, _ = strings.Cut(l, "//")
+			fields := strings.Fields(strings.TrimPrefix(l, "require "))
+			if len(fields) != 2 || !strings.HasPrefix(fields[1], "v") || within(fields[0], t.module) || slices.Contains(pinned, pin{dir, fields[0]}) {
+				continue
+			}
+			key := needed{apart[dir], fields[0]}
+			if was, seen := first[key]; !seen {
+				first[key] = [2]string{fields[1], dir}
+			} else if was[0] != fields[1] {
+				out = append(out, fmt.Sprintf("%s/go.mod: needs %s %s, and %s/go.mod %s: take the newer one in both", dir, fields[0], fields[1], was[1], was[0]))
+			}
+		}
+	}
+	agree(".", t.goMod)
+	for _, m := range t.nested {
+		agree(m.dir, m.goMod)
 	}
 	return out
 }

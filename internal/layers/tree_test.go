@@ -30,6 +30,7 @@ type tree struct {
 // A submodule is a directory below the root with a go.mod of its own.
 type submodule struct {
 	dir      string
+	goMod    []string // the lines of its go.mod
 	packages []*pkg
 }
 
@@ -81,6 +82,9 @@ func (t *tree) readDir(fsys fs.FS, dir string, in *submodule) error {
 	}
 	if dir != "." && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == "go.mod" }) {
 		in = &submodule{dir: dir}
+		if in.goMod, err = lines(fsys, path.Join(dir, "go.mod")); err != nil {
+			return err
+		}
 		t.nested = append(t.nested, in)
 	}
 	p := &pkg{dir: dir}
