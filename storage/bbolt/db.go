@@ -11,6 +11,7 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
+	"github.com/kindwright/kindwright/internal/watches"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -56,7 +57,7 @@ type DB struct {
 	index     index
 	recent    ring
 	first     storage.Revision // no revision of an earlier session is at or above it; constant
-	watchers  watchers
+	watches   *watches.Set
 }
 
 var (
@@ -112,7 +113,7 @@ func Open(path string, opts ...Option) (*DB, error) {
 		index: op.contents.index,
 	}
 	db.queue.init()
-	db.watchers.init(db)
+	db.watches = watches.New(&db.mu, &db.current, (*watchLog)(db), db.done)
 	w := &writer{db: db, state: op.contents.state, pending: map[string]int{}}
 	w.space = space{file: op.file, bolt: op.bolt, allocate: db.disk.allocate, reserve: o.reserve}
 	if o.readOnly {
@@ -167,9 +168,9 @@ func (db *DB) Close() (err error) {
 		db.queue.stop()
 		db.writer.Wait()
 		db.mu.Lock()
-		db.watchers.close()
+		db.watches.Close()
 		db.mu.Unlock()
-		db.watchers.timers.Wait()
+		db.watches.Wait()
 		if err = db.release(); err != nil {
 			err = fileError(db.path, err)
 		}
@@ -234,12 +235,12 @@ func (db *DB) Sync(ctx context.Context, prefix string) (storage.Revision, error)
 	var rev storage.Revision
 	late := false
 	err := db.look(func() error {
-		rev, late = db.current, db.watchers.ask(prefix)
+		rev, late = db.current, db.watches.Ask(prefix)
 		return nil
 	})
 	if late {
 		db.mu.Lock()
-		db.watchers.wakeLate(prefix)
+		db.watches.WakeLate(prefix)
 		db.mu.Unlock()
 	}
 	return rev, err

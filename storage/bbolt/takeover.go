@@ -181,14 +181,12 @@ func (w *writer) show(t *takeover, versions []version) {
 	}
 	if !t.history {
 		// Nothing is known about what came before: watches end.
-		for watch := range db.watchers.below("") {
-			db.watchers.unpark(watch)
-		}
+		db.watches.WakeAll()
 		db.recent = ring{budget: db.recent.budget, after: w.state.last}
 		db.compacted = w.state.compacted
 		db.index.forget(db.compacted)
-	} else if db.watchers.parked > 0 && db.current != w.state.last {
-		db.watchers.fallBehind()
+	} else if db.current != w.state.last {
+		db.watches.FallBehind()
 	}
 	db.current = w.state.last
 }

@@ -443,7 +443,7 @@ func (w *writer) publish() {
 	if db.current != w.state.last {
 		// Wake the watches before current moves: they have received everything up to the previous
 		// revision.
-		db.watchers.wake(w.changes)
+		db.watches.Wake(len(w.changes), func(i int) string { return w.changes[i].key })
 		db.current = w.state.last
 	}
 }

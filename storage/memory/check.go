@@ -29,7 +29,7 @@ func (db *DB) Check(ctx context.Context) error {
 	if err := db.checkLog(versions); err != nil {
 		return err
 	}
-	return db.checkWatchers()
+	return db.watches.Check(db.missed)
 }
 
 // checkKeys returns the number of versions above compacted.
@@ -84,29 +84,14 @@ func (db *DB) checkLog(versions int) error {
 	return nil
 }
 
-// checkWatchers requires that no parked watch has missed a change.
-func (db *DB) checkWatchers() error {
-	parked := 0
-	for p, list := range db.watchers.at {
-		for slot, w := range list {
-			if w.slot != slot || place(w.prefix) != p {
-				return fmt.Errorf("the watch of %q is not where it is filed", w.prefix)
-			}
-			if !w.parked {
-				continue
-			}
-			parked++
-			for _, b := range db.log.batches[db.log.after(w.reached):] {
-				for i := range b.Changes {
-					if strings.HasPrefix(b.Changes[i].Key, w.prefix) {
-						return fmt.Errorf("the watch of %q sleeps though %q changed at revision %d", w.prefix, b.Changes[i].Key, b.Revision)
-					}
-				}
+// missed returns the first change below a prefix after a revision.
+func (db *DB) missed(prefix string, after storage.Revision) (storage.Change, bool) {
+	for _, b := range db.log.batches[db.log.after(after):] {
+		for _, c := range b.Changes {
+			if strings.HasPrefix(c.Key, prefix) {
+				return c, true
 			}
 		}
 	}
-	if parked != db.watchers.parked {
-		return fmt.Errorf("%d watches are parked, %d are counted", parked, db.watchers.parked)
-	}
-	return nil
+	return storage.Change{}, false
 }

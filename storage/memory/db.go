@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/internal/watches"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -19,7 +20,7 @@ import (
 //     not reached.
 //  3. keys holds each key's newest version at or below compacted, unless that is a deletion, and
 //     every version above. There is no key without versions.
-//  4. A parked watcher has received every matching change up to current.
+//  4. A parked watch has received every matching change up to current.
 //  5. A history without a version above shared may belong to other DBs too. It is never changed, but
 //     replaced by a copy. See [DB.Fork].
 type DB struct {
@@ -34,7 +35,7 @@ type DB struct {
 	shared    storage.Revision // current at the latest fork, 0 without one
 	keys      *ordered.Map[*history]
 	log       changeLog
-	watchers  watchers
+	watches   *watches.Set
 }
 
 var (
@@ -97,7 +98,7 @@ func New(opts ...Option) *DB {
 		db.current = storage.Revision(max(1, db.now().UnixMicro()))
 	}
 	db.compacted = db.current
-	db.watchers.init(db)
+	db.watches = watches.New(&db.mu, &db.current, (*watchLog)(db), db.done)
 	return db
 }
 
@@ -147,14 +148,14 @@ func (db *DB) Sync(ctx context.Context, prefix string) (storage.Revision, error)
 		return 0, err
 	}
 	db.mu.RLock()
-	current, closed, late := db.current, db.closed, db.watchers.ask(prefix)
+	current, closed, late := db.current, db.closed, db.watches.Ask(prefix)
 	db.mu.RUnlock()
 	if closed {
 		return 0, storage.ErrClosed
 	}
 	if late {
 		db.mu.Lock()
-		db.watchers.wakeLate(prefix)
+		db.watches.WakeLate(prefix)
 		db.mu.Unlock()
 	}
 	return current, nil
@@ -192,9 +193,9 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 	if len(changes) == 0 {
 		return db.current, nil
 	}
-	// Wake the watchers before current moves: they have received everything up to the previous
+	// Wake the watches before current moves: they have received everything up to the previous
 	// revision.
-	db.watchers.wake(changes)
+	db.watches.Wake(len(changes), func(i int) string { return changes[i].Key })
 	db.current = last
 	db.log.append(storage.Batch{Revision: db.current, Changes: changes, Time: db.now()})
 	return db.current, nil
@@ -274,8 +275,8 @@ func (db *DB) Close() error {
 	db.closed = true
 	db.keys, db.log = ordered.New[*history](), changeLog{}
 	close(db.done)
-	db.watchers.close()
+	db.watches.Close()
 	db.mu.Unlock()
-	db.watchers.timers.Wait()
+	db.watches.Wait()
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/ordered"
+	"github.com/kindwright/kindwright/internal/watches"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -23,7 +24,7 @@ func (db *DB) Fork(opts ...Option) (*DB, error) {
 			o(f)
 		}
 	}
-	f.watchers.init(f)
+	f.watches = watches.New(&f.mu, &f.current, (*watchLog)(f), f.done)
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.closed {

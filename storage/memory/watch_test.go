@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/internal/watches"
 	"github.com/kindwright/kindwright/storage"
 )
 
@@ -35,7 +36,7 @@ func read(ctx context.Context, db *DB, prefix string, after storage.Revision) *r
 func parked(db *DB) int {
 	db.mu.RLock()
 	defer db.mu.RUnlock()
-	return db.watchers.parked
+	return db.watches.Parked()
 }
 
 func TestForeignCommitsDoNotWakeAWatch(t *testing.T) {
@@ -66,7 +67,7 @@ func TestForeignCommitsDoNotWakeAWatch(t *testing.T) {
 		for _, r := range readers {
 			require.ErrorIs(t, r.end, context.Canceled)
 		}
-		require.Empty(t, db.watchers.at, "ended watches are forgotten")
+		require.Zero(t, db.watches.Len(), "ended watches are forgotten")
 		require.Zero(t, parked(db))
 		require.NoError(t, db.Close())
 	})
@@ -104,13 +105,11 @@ func TestProgressComesUnaskedWithinASecond(t *testing.T) {
 		for range 100 {
 			rev = put(t, db, key("a"))
 		}
-		time.Sleep(progressEvery)
+		time.Sleep(watches.ProgressEvery)
 		synctest.Wait()
 		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, r.batches)
-		require.Nil(t, db.watchers.timer, "an idle store has no timer")
 
 		put(t, db, key("a"))
-		require.NotNil(t, db.watchers.timer)
 		require.NoError(t, db.Close()) // and waits for the timer
 		synctest.Wait()
 		require.ErrorIs(t, r.end, storage.ErrClosed)
@@ -155,46 +154,6 @@ func TestLongHistoryIsReadInSteps(t *testing.T) {
 		}
 	}
 	require.Equal(t, 3*watchStep+2, n)
-}
-
-// The next tests walk and park by hand, to hit one particular moment.
-
-func subscribed(t *testing.T, db *DB, prefix string) *watcher {
-	w, err := db.subscribe(t.Context(), prefix, db.current)
-	require.NoError(t, err)
-	return w
-}
-
-func TestACommitBetweenWalkAndParkIsNotMissed(t *testing.T) {
-	db := New()
-	w := subscribed(t, db, "/r/")
-	_, err := w.walk()
-	require.NoError(t, err)
-	rev := put(t, db, key("a"))
-	require.False(t, w.park(), "it must walk again")
-	_, err = w.walk()
-	require.NoError(t, err)
-	require.Len(t, w.ready, 1)
-	require.Equal(t, rev, w.ready[0].Revision)
-	require.NoError(t, db.Close())
-}
-
-func TestAWatchThatParksBehindIsToldWhenSomebodyAsks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := New()
-		w := subscribed(t, db, "/r/none/")
-		rev := put(t, db, key("foreign")) // while it is not parked
-		_, err := w.walk()
-		require.NoError(t, err)
-		require.True(t, w.park(), "nobody has asked: no need to tell")
-		_, err = db.Sync(t.Context(), "")
-		require.NoError(t, err)
-		require.False(t, w.parked, "woken")
-		require.NoError(t, w.next(t.Context()))
-		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, w.ready)
-		require.False(t, db.watchers.ask(""), "further questions cost nothing")
-		require.NoError(t, db.Close())
-	})
 }
 
 func TestAWatchThatBeginsBehindIsToldAtOnce(t *testing.T) {
