@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+
+	"github.com/kindwright/kindwright/internal/ordered"
 )
 
 // contents is the verified content of a file: every page, every record's checksum, the chain of
@@ -16,6 +18,7 @@ type contents struct {
 	// byKey finds entries while the log is read in revision order. It is faster than the ordered
 	// index.
 	byKey   map[string]*entry
+	adding  adding
 	counted state // the totals of the log
 	reached position
 	whole   extent // of the commit of the record read last
@@ -31,7 +34,9 @@ func readContents(im *image) (*contents, error) {
 		c.byKey = make(map[string]*entry, min(s.records, uint64(im.size)>>10))
 		return nil
 	}
+	c.adding.begin(c.index.keys)
 	err := im.walkStore(begin, c.replay)
+	c.adding.end()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +121,8 @@ func (c *contents) replay(r record) error {
 		}
 		e = &entry{key: string(r.key), newest: v}
 		c.byKey[e.key] = e
-		c.index.insert(e)
+		c.index.count(e)
+		c.adding.add(e)
 		return nil
 	}
 	want := e.newest.position
@@ -152,6 +158,44 @@ func (c *contents) compare() error {
 		return damaged("the log reaches revision %d, the newest is %d", c.whole.last, c.state.last)
 	}
 	return c.state.matches(c.counted)
+}
+
+// adding puts entries into the ordered keys of an index, which takes as long as reading their
+// records: its own goroutine does it meanwhile. Between begin and end nobody else uses the keys.
+type adding struct {
+	batch   []*entry
+	batches chan []*entry
+	done    chan struct{}
+}
+
+const batchEntries = 256
+
+func (a *adding) begin(keys *ordered.Set[*entry]) {
+	a.batches, a.done = make(chan []*entry, 16), make(chan struct{})
+	go func() {
+		defer close(a.done)
+		for batch := range a.batches {
+			for _, e := range batch {
+				keys.Add(e)
+			}
+		}
+	}()
+}
+
+func (a *adding) add(e *entry) {
+	if a.batch == nil {
+		a.batch = make([]*entry, 0, batchEntries)
+	}
+	if a.batch = append(a.batch, e); len(a.batch) == batchEntries {
+		a.batches <- a.batch
+		a.batch = nil
+	}
+}
+
+func (a *adding) end() {
+	a.batches <- a.batch
+	close(a.batches)
+	<-a.done
 }
 
 // hasFormat reports whether the format record of a store is anywhere in a file.

@@ -109,6 +109,11 @@ func (x *index) push(key string, v version) {
 
 func (x *index) insert(e *entry) {
 	x.keys.Add(e)
+	x.count(e)
+}
+
+// count is insert for an entry that something else adds to the keys.
+func (x *index) count(e *entry) {
 	x.versions++
 	x.noteDeletion(e)
 }
