@@ -5,7 +5,7 @@ go 1.26.0
 replace github.com/kindwright/kindwright => ..
 
 require (
-	github.com/kindwright/kindwright v0.0.0-00010101000000-000000000000
+	github.com/kindwright/kindwright v0.0.0
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -13,7 +13,7 @@ require (
 	github.com/go-logr/logr v1.4.4
 	github.com/kindwright/kindwright v0.0.0
 	github.com/kindwright/kindwright/storage/etcd v0.0.0
-	github.com/kindwright/kindwright/storage/etcd/etcdtest v0.0.0-00010101000000-000000000000
+	github.com/kindwright/kindwright/storage/etcd/etcdtest v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.etcd.io/etcd/api/v3 v3.7.3
 	go.etcd.io/etcd/client/v3 v3.7.3

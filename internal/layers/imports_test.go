@@ -276,7 +276,7 @@ func sameVersions(t *tree) []string {
 		for _, l := range goMod {
 			l, _, _ = strings.Cut(l, "//")
 			fields := strings.Fields(strings.TrimPrefix(l, "require "))
-			if len(fields) != 2 || !strings.HasPrefix(fields[1], "v") || within(fields[0], t.module) || slices.Contains(pinned, pin{dir, fields[0]}) {
+			if len(fields) != 2 || !strings.HasPrefix(fields[1], "v") || slices.Contains(pinned, pin{dir, fields[0]}) {
 				continue
 			}
 			key := needed{apart[dir], fields[0]}

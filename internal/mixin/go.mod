@@ -6,7 +6,7 @@ go 1.26.0
 replace github.com/kindwright/kindwright => ../..
 
 require (
-	github.com/kindwright/kindwright v0.0.0-00010101000000-000000000000
+	github.com/kindwright/kindwright v0.0.0
 	github.com/prometheus/client_golang v1.24.0
 	github.com/prometheus/common v0.70.0
 	github.com/prometheus/prometheus v0.310.0

@@ -63,11 +63,18 @@ func (k *kubectl) live(file string) (out []object) {
 	return list.Items
 }
 
-// unjudged reports whether an object is a policy whose status the server is still to write.
+// unjudged reports whether the server is still to write an object's status: that of a policy says which
+// generation it is of, that of a flow schema whether its priority level exists.
 func unjudged(o object) bool {
 	status, _ := o["status"].(map[string]any)
 	metadata, _ := o["metadata"].(map[string]any)
-	return o["kind"] == "ValidatingAdmissionPolicy" && !reflect.DeepEqual(status["observedGeneration"], metadata["generation"])
+	switch o["kind"] {
+	case "ValidatingAdmissionPolicy":
+		return !reflect.DeepEqual(status["observedGeneration"], metadata["generation"])
+	case "FlowSchema":
+		return status["conditions"] == nil
+	}
+	return false
 }
 
 // labelled returns copies of objects with an additional label.
