@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/meta"
@@ -20,7 +19,7 @@ type kinds struct {
 
 	// leftovers are the storage names of kinds that are not served but have stored objects. They
 	// are searched for only once: objects of such kinds do not change.
-	once      sync.Mutex
+	searching chan struct{} // holds the one who searches: a lock would not end with a context
 	searched  bool
 	leftovers []string
 }
@@ -32,7 +31,7 @@ func (s *session) present() *kinds {
 		return k
 	}
 	k := &kinds{
-		generation: set.Generation(), stored: map[string]*engine.Served{},
+		generation: set.Generation(), searching: make(chan struct{}, 1), stored: map[string]*engine.Served{},
 		named: map[meta.GroupVersionKind]*engine.Served{}, versions: map[meta.GroupKind][]*engine.Served{},
 	}
 	name := func(served *engine.Served) {
@@ -82,8 +81,12 @@ func (s *session) unseen(ctx context.Context, owner meta.UID) error {
 
 // unserved finds the leftovers. It takes one read for each kind that has stored objects.
 func (k *kinds) unserved(ctx context.Context, store *storage.Store) ([]string, error) {
-	k.once.Lock()
-	defer k.once.Unlock()
+	select {
+	case k.searching <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-k.searching }()
 	if k.searched {
 		return k.leftovers, nil
 	}

@@ -36,6 +36,7 @@ type DB struct {
 	limits storage.Limits
 	now    func() time.Time
 	file   *os.File
+	site   site
 	bolt   *bolt.DB
 	disk   disk
 	queue  queue // the work of the writer
@@ -65,6 +66,7 @@ var (
 	_ storage.Checker   = (*DB)(nil)
 	_ storage.Exclusive = (*DB)(nil)
 	_ storage.Health    = (*DB)(nil)
+	_ storage.Readiness = (*DB)(nil)
 	_ storage.Space     = (*DB)(nil)
 	_ storage.Dated     = (*DB)(nil)
 	_ storage.Backup    = (*DB)(nil)
@@ -103,6 +105,7 @@ func Open(path string, opts ...Option) (*DB, error) {
 		limits: o.limits,
 		now:    o.now,
 		file:   op.file,
+		site:   op.site,
 		bolt:   op.bolt,
 		disk: o.disk(disk{
 			begin:    op.bolt.Begin,
@@ -140,11 +143,23 @@ func (db *DB) Exclusive() bool { return true }
 // Limits returns the limits set with WithLimits.
 func (db *DB) Limits() storage.Limits { return db.limits }
 
-// Healthy returns nil, or why the store refuses commits: a write or sync failed, or damage was
-// found. Reads continue. Only a new Open clears it.
+// Healthy returns nil, or why the store refuses commits: a write or sync failed, damage was found, or
+// the file was removed, moved or replaced while it was open. Reads continue. Only a new Open clears it.
 func (db *DB) Healthy() error {
 	if err := db.failed.Load(); err != nil {
 		return *err
+	}
+	return nil
+}
+
+// Ready is Healthy, and looks whether the file is still in its place: while nobody writes, nothing else
+// would notice.
+func (db *DB) Ready() error {
+	if err := db.Healthy(); err != nil {
+		return err
+	}
+	if err := db.site.check(0); err != nil {
+		return fileError(db.path, err)
 	}
 	return nil
 }

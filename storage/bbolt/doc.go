@@ -58,6 +58,10 @@
 // a second. [DB.Room] gives the reason. On file systems that write to new blocks each time (btrfs,
 // ZFS) the reserve is no promise; what is refused there has not happened either.
 //
+// A file that is removed, moved or replaced while it is open would take commits as before, and the next
+// start would not find them. Each transaction looks whether the file is still in its place (site.go);
+// if it is not, commits stop before anything of them is written. [DB.Ready] looks, too.
+//
 // One case cannot be caught. After a failed write bbolt reads every page in its own goroutine. If
 // the disk cannot be read by then, the process ends. No acknowledged commit is lost.
 //

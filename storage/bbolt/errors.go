@@ -72,6 +72,8 @@ func remedy(err error) string {
 		return "give another path; if this was a store, its first pages are lost: put a backup in its place"
 	case errors.Is(err, ErrUnsafeFile):
 		return "give the path of the file itself"
+	case errors.Is(err, errMoved):
+		return "put it back in its place, and start again"
 	case isNoSpace(err):
 		return "make room on its disk, or delete objects; writes then go on by themselves"
 	case errors.Is(err, fs.ErrNotExist):

@@ -37,6 +37,7 @@ const mapBytes = 1 << (28 + 6*(bits.UintSize/64))
 // opened is a file that we have locked and verified and that bbolt has open.
 type opened struct {
 	file     *os.File
+	site     site
 	bolt     *bolt.DB
 	contents *contents
 }
@@ -153,7 +154,11 @@ func openLocked(f *os.File, path string, o *options) (op *opened, err error) {
 			return nil, errors.Join(fmt.Errorf("others may read it and its rights cannot be changed: %w", err), b.Close())
 		}
 	}
-	return &opened{file: f, bolt: b, contents: c}, nil
+	where, err := siteOf(path, locked)
+	if err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return &opened{file: f, site: where, bolt: b, contents: c}, nil
 }
 
 // readUnlocked reads the contents. On systems where lock does nothing, another process may be

@@ -396,6 +396,9 @@ func (w *writer) transact(fill func(*bolt.Tx) error) (unknown bool, err error) {
 		if tx, err = w.db.disk.begin(true); err != nil {
 			return err
 		}
+		if err := w.db.site.check(tx.Size()); err != nil {
+			return err
+		}
 		if err := fill(tx); err != nil {
 			return err
 		}
