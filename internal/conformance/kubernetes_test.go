@@ -185,3 +185,37 @@ func TestMETA_ManyLabelsAndFinalizers(t *testing.T) {
 		require.Len(t, s.get(widgetPath+"/a").is(200).at("metadata", "annotations"), many)
 	})
 }
+
+// What a body says wrong by itself is told whatever is stored, and unknown fields are warned of even if the
+// write then fails. A value of the wrong type is told alone: not all of the body has been read then.
+func TestUPDATE_ABodyIsJudgedBeforeWhatIsStored(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		const unknown = `{"metadata":{"name":"NAME","resourceVersion":"1"},"spec":{"size":1,"colour":"red"}}`
+		put := func(name, body, query string) *answer {
+			return s.do("PUT", widgetPath+"/"+name+query, strings.Replace(body, "NAME", name, 1))
+		}
+		warning := []string{`299 - "unknown field \"spec.colour\""`}
+		for name, code := range map[string]int{"absent": 404, "a": 409} {
+			require.Equal(t, warning, put(name, unknown, "").is(code).header.Values("Warning"), name)
+			require.Empty(t, put(name, unknown, "?fieldValidation=Ignore").is(code).header.Values("Warning"), name)
+			put(name, unknown, "?fieldValidation=Strict").refused(400, "BadRequest", "spec.colour")
+			put(name, `{"metadata":{"name":"other"}}`, "").refused(400, "BadRequest", "does not match the name on the URL")
+			put(name, `{"kind":"Other","metadata":{"name":"NAME"}}`, "").refused(400, "BadRequest", "Other")
+			put(name, `{`, "").refused(400, "BadRequest", "")
+			wrong := `{"metadata":{"name":"NAME","resourceVersion":"1"},"spec":{"size":"x","colour":"red"}}`
+			for _, query := range []string{"", "?fieldValidation=Strict"} {
+				require.Empty(t, put(name, wrong, query).refused(400, "BadRequest", "spec.size").header.Values("Warning"), name)
+			}
+		}
+		for kind, body := range map[string]string{
+			mergeType:     `{"metadata":{"resourceVersion":"1"},"spec":{"colour":"red"}}`,
+			jsonPatchType: `[{"op":"add","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/spec/colour","value":"red"}]`,
+		} {
+			require.Equal(t, warning, s.do("PATCH", widgetPath+"/a", body, "Content-Type", kind).is(409).header.Values("Warning"), kind)
+			require.Empty(t, s.do("PATCH", widgetPath+"/absent", body, "Content-Type", kind).is(404).header.Values("Warning"), kind)
+		}
+		got := s.do("PATCH", widgetPath+"/a", `{"spec":{"size":"x","colour":"red"}}`, "Content-Type", mergeType)
+		require.Empty(t, got.refused(422, "Invalid", "spec.size").header.Values("Warning"))
+	}, kindwright.Kubernetes{WrongTypeIsBadRequest: true})
+}

@@ -14,11 +14,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// identify checks that the object agrees with the URL and fills in what it leaves out. It restores
-// the stored values of the fields that belong to the server.
+// identify checks what the object says of a stored one, and restores the stored values of the fields that
+// belong to the server. A configuration that was merged is also compared with the URL.
 func identify(ctx context.Context, w *write) error {
-	if err := identifyDocument(ctx, w); err != nil {
-		return err
+	if !w.understood {
+		if err := identifyDocument(ctx, w); err != nil {
+			return err
+		}
 	}
 	if w.creating() {
 		return w.identifyNew()
@@ -29,7 +31,7 @@ func identify(ctx context.Context, w *write) error {
 // identifySent handles a document that is not stored. Plugins may rely on its metadata, even if the
 // client sent none: a webhook adds labels to it (ADM-03).
 func identifySent(ctx context.Context, w *write) error {
-	if err := identifyDocument(ctx, w); err != nil {
+	if err := w.understand(ctx); err != nil {
 		return err
 	}
 	if _, ok := w.sent.new["metadata"].(map[string]any); !ok && hasMetadata(w.sent.kind.Resource) {
@@ -38,7 +40,7 @@ func identifySent(ctx context.Context, w *write) error {
 	return nil
 }
 
-// identifyDocument handles kind, namespace and name, which are common to objects and to documents
+// identifyDocument checks that the object agrees with the URL and fills in what it leaves out: kind, namespace and name, which are common to objects and to documents
 // that are not stored.
 func identifyDocument(_ context.Context, w *write) error {
 	if err := w.identifyKind(); err != nil {
@@ -306,9 +308,6 @@ func (w *write) decodeDropped(stored registry.Tree) error {
 	}
 	r := w.sent.kind
 	if _, problems := r.Schema.Canonical(registry.Tree{"metadata": odd}); len(problems) > 0 {
-		if why := w.undecodable(w.sent, problems); why != "" {
-			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
-		}
 		return status.Invalid(r.GroupKind(), w.name(), problems)
 	}
 	if g, _ := odd["generation"].(int64); g < 0 && w.creating() {

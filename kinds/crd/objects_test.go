@@ -305,6 +305,25 @@ func TestCRD_08_IllTypedMetadataIsABadRequest(t *testing.T) {
 	require.Equal(t, map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{}}, got["spec"].(map[string]any)["inner"])
 }
 
+// A patch of the status is judged by the schema of the status alone, but its metadata is decoded whole.
+func TestCRD_08_IllTypedMetadataOfAPatchIsInvalid(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{WrongTypeIsBadRequest: true}}}.New(t, crd.Kinds())
+	establish(t, srv, lamps)
+	create(t, srv, "a", `{}`)
+	for _, sub := range []string{"", "/status"} {
+		for body, as := range map[string]meta.PatchType{
+			`{"metadata":{"finalizers":{}}}`:                           meta.MergePatch,
+			`{"metadata":{"labels":[]}}`:                               meta.MergePatch,
+			`[{"op":"add","path":"/metadata/labels","value":-1}]`:      meta.JSONPatch,
+			`[{"op":"add","path":"/metadata/generation","value":"x"}]`: meta.JSONPatch,
+		} {
+			code, answer := sendPatch(t, srv, lampsPath+"/a"+sub, as, body)
+			require.Equal(t, 422, code, "%s %s: %v", sub, body, answer)
+			require.Contains(t, answer["message"], "patch: Invalid value: ")
+		}
+	}
+}
+
 // The order of the items of a keyed list is no change.
 func TestCRD_14_ReorderedListsAreUnchanged(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
