@@ -236,8 +236,23 @@ func (w *write) identifyStored() error {
 			return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 		}
 	}
+	w.claim()
 	w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
+}
+
+// claim remembers what was sent in the metadata that an update leaves as it is stored: mutating plugins see
+// it, or that it was left out (ADM-12).
+func (w *write) claim() {
+	if !w.engine.mutates(w) {
+		return
+	}
+	w.claimed = registry.Tree{}
+	for _, field := range meta.MetadataFields(meta.KeptOnUpdate) {
+		if v := tree.At(w.sent.new, "metadata", field); v != nil {
+			w.claimed[field] = v
+		}
+	}
 }
 
 // deletionProblems are about what a client says of the deletion of a stored object. As in

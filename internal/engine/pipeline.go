@@ -102,9 +102,9 @@ var judgedSteps = []step[*write]{
 var connectSteps = []step[*connecting]{
 	{"required", "the caller has the verbs that the kind requires beside that of the method", checkRequired},
 	{"options", "read from the query, defaulted and validated", readOptions},
-	{"object", "it is there", readConnected},
 	{"mutate", "mutating plugins see the options; what they change is defaulted and validated again", mutateOptions},
-	{"admit", "validating plugins", admitOptions},
+	{"admit", "validating plugins; whom they refuse does not learn whether there is an object", admitOptions},
+	{"object", "it is there", readConnected},
 	{"connect", "the handler of the kind", connect},
 }
 

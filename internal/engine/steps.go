@@ -348,11 +348,16 @@ func mutate(ctx context.Context, w *write) error {
 	if !w.patching() { // the owners of a patched object are looked at once, afterwards
 		w.sent.new = withoutRepeatedOwners(ctx, w.sent.new, asSent)
 	}
-	sent := w.sent.new
 	if !w.engine.mutates(w) {
 		return nil
 	}
 	w.own = false // a plugin may keep what it has seen
+	if w.claimed != nil {
+		stored := tree.Map(w.sent.new, "metadata")
+		w.setMetadata(w.claimed, meta.MetadataFields(meta.KeptOnUpdate)...)
+		defer func() { w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...) }()
+	}
+	sent := w.sent.new
 	t, changed, err := w.engine.mutate(ctx, w)
 	if err != nil || !changed {
 		return err

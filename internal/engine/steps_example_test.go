@@ -64,9 +64,9 @@ func Example_lists() {
 	// connections
 	//   required       the caller has the verbs that the kind requires beside that of the method
 	//   options        read from the query, defaulted and validated
-	//   object         it is there
 	//   mutate         mutating plugins see the options; what they change is defaulted and validated again
-	//   admit          validating plugins
+	//   admit          validating plugins; whom they refuse does not learn whether there is an object
+	//   object         it is there
 	//   connect        the handler of the kind
 	// delete
 	//   read           the object that is meant, or that there is none
