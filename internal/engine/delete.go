@@ -279,15 +279,15 @@ func commitDeletion(ctx context.Context, d *deletion) error {
 	switch {
 	case d.stored.held(d.next):
 		return d.mark(ctx)
-	case d.stored.Hooks.Grace == nil || deleting(d.old) || d.opts.DryRun:
+	case d.stored.Hooks.Grace == nil || d.due != 0: // nobody waits for the mark of a period that is over
 		return removeDeleted(ctx, d)
 	}
 	return d.markAndRemove(ctx)
 }
 
-// markAndRemove removes an object of a kind with grace periods that has none. Watchers see the mark
-// first, as they do with a grace period: controllers act on it, and kube-apiserver shows it for pods
-// that run nowhere.
+// markAndRemove removes an object of a kind with grace periods that has no time left. Watchers see the
+// mark first, as they do with a grace period: controllers act on it, and kube-apiserver shows it for pods
+// that run nowhere. The answer has the mark too, that of a dry run included.
 func (d *deletion) markAndRemove(ctx context.Context) error {
 	if err := d.mark(ctx); err != nil {
 		return err
