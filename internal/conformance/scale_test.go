@@ -120,8 +120,7 @@ func TestUPDATE_12_AScaleShowsReplicas(t *testing.T) {
 		require.Equal(t, "Scale", got.at("kind"))
 		require.Equal(t, map[string]any{"replicas": 3.0}, got.at("spec"))
 		require.Equal(t, map[string]any{"replicas": 2.0, "selector": "fleet=a"}, got.at("status"))
-		metadata := got.at("metadata").(map[string]any)
-		delete(metadata, "managedFields")
+		metadata := got.at("metadata").(map[string]any) // without managedFields: they are for merging
 		require.Equal(t, map[string]any{
 			"name": "a", "namespace": "default", "uid": made.at("metadata", "uid"), "resourceVersion": object.version(),
 			"creationTimestamp": made.at("metadata", "creationTimestamp"),

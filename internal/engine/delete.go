@@ -37,6 +37,13 @@ func checkPolicy(p meta.DeletionPropagation) error {
 	return status.BadRequest("propagationPolicy: %q is none of Background, Foreground and Orphan", clip.Text(string(p), maxShownPath))
 }
 
+// warnOfPolicy tells a client that has no policy which one it gets, if the kind has words for that.
+func warnOfPolicy(ctx context.Context, r *Kind, o registry.DeleteOptions) {
+	if r.Deletion.Warning != "" && o.Propagation == "" && o.OrphanDependents == nil {
+		registry.Warn(ctx, r.Deletion.Warning)
+	}
+}
+
 // Delete removes an object, or marks it for deletion if finalizers or its kind hold it (DEL-09).
 // Result.Removed reports which of the two happened.
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
@@ -54,6 +61,7 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	if err := at.requested(ctx, request.VerbDelete, served.Kind, t.Namespace, t.Name); err != nil {
 		return nil, err
 	}
+	warnOfPolicy(ctx, served.Kind, o)
 	result, err := at.engine.deleteFrom(ctx, served, t, o, asked{shows: !o.MetadataOnly})
 	if o.MetadataOnly {
 		return result, err

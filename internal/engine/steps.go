@@ -151,20 +151,28 @@ func (w *write) undecodable(why string) error {
 // owners of an object from which they were reset (SSA-13).
 var keptMembers = []string{"/metadata/managedFields"}
 
-// patched applies a patch to the stored state. Kind.Patches says which types get here; a
-// server-side apply does not.
+// patched applies a patch to the stored state.
 func (w *write) patched() (registry.Tree, error) {
+	if v := w.view; v != nil && v.Replicas != nil && tree.At(w.sent.old, "spec", "replicas") == nil {
+		return patchedScale(w.sent.old, w.patchOf)
+	}
+	return w.patchOf(w.sent.old)
+}
+
+// patchOf applies the patch to a tree. Kind.Patches says which types get here; a server-side apply does
+// not.
+func (w *write) patchOf(old registry.Tree) (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
 	case meta.JSONPatch:
 		o.Duplicates = func(path string) { w.complain(repeatedMember, path) }
 		o.Unknown = func(path string) { w.complain(unknownMember, path) }
 		o.Kept = keptMembers
-		return patch.JSON(w.sent.old, w.body, o)
+		return patch.JSON(old, w.body, o)
 	case meta.MergePatch:
-		return patch.Merge(w.sent.old, w.body, o)
+		return patch.Merge(old, w.body, o)
 	case meta.StrategicMergePatch:
-		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
+		return patch.Strategic(old, w.body, w.sent.kind.Schema, o)
 	}
 	return nil, status.Internal(fmt.Errorf("%s accepts patches of type %q, and the engine cannot apply them", w.place(), w.patch))
 }

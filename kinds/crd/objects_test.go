@@ -199,6 +199,8 @@ func TestCRD_15_UPDATE_12_ReplicasThatAreNotStated(t *testing.T) {
 		code, got := sendPatch(t, srv, lampsPath+"/patched/scale", meta.MergePatch, `{"metadata":{"labels":{"a":"b"}}}`)
 		require.Equal(t, 400, code, "%v", got)
 		require.Contains(t, got["message"], unstated+"cannot be empty")
+		code, got = sendPatch(t, srv, lampsPath+"/patched/scale", meta.JSONPatch, `[{"op":"replace","path":"/spec","value":7}]`)
+		require.Equal(t, 422, code, "%v", got)
 		require.Equal(t, map[string]any{"color": "white"}, spec("patched"))
 
 		set := func(name, spec string) {
@@ -209,6 +211,14 @@ func TestCRD_15_UPDATE_12_ReplicasThatAreNotStated(t *testing.T) {
 		for name, write := range map[string]func(name string){
 			"zero-patched": func(name string) {
 				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.MergePatch, `{"spec":{"replicas":0}}`)
+				require.Equal(t, 200, code, "%v", got)
+			},
+			"null-merged": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.MergePatch, `{"spec":{"replicas":null}}`)
+				require.Equal(t, 200, code, "%v", got)
+			},
+			"null-added": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.JSONPatch, `[{"op":"add","path":"/spec/replicas","value":null}]`)
 				require.Equal(t, 200, code, "%v", got)
 			},
 			"zero-put": func(name string) { set(name, `{"replicas":0}`) },
