@@ -22,6 +22,8 @@ func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 		Paths:       []string{"/healthz", "/livez", "/metrics", "/readyz"},
 		Output:      output,
 		Logger:      s.cfg.log,
+
+		ServerAddress: s.cfg.kubernetes.ServerAddress,
 	}
 }
 

@@ -24,6 +24,18 @@ func TestDISC_SlashAtTheEnd(t *testing.T) {
 	})
 }
 
+// Clients that want to know where the server is ask /api.
+func TestDISC_AddressOfTheServer(t *testing.T) {
+	addresses := func(want any) func(*testing.T, *server) {
+		return func(t *testing.T, s *server) {
+			require.Equal(t, want, s.get("/api").is(200).at("serverAddressByClientCIDRs"))
+		}
+	}
+	onEach(t, addresses([]any{}))
+	onEach(t, addresses([]any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": "192.0.2.9:6443"}}),
+		kindwright.Kubernetes{ServerAddress: "192.0.2.9:6443"})
+}
+
 // A review is no stored object, so there is no row and no metadata to answer with (TABLE-06).
 func TestREVIEW_HasNoOtherForm(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
