@@ -212,7 +212,8 @@ func TestUPDATE_ABodyIsJudgedBeforeWhatIsStored(t *testing.T) {
 			require.Equal(t, warning, put(name, unknown, "").is(code).header.Values("Warning"), name)
 			require.Empty(t, put(name, unknown, "?fieldValidation=Ignore").is(code).header.Values("Warning"), name)
 			put(name, unknown, "?fieldValidation=Strict").refused(400, "BadRequest", "spec.colour")
-			put(name, `{"metadata":{"name":"other"}}`, "").refused(400, "BadRequest", "does not match the name on the URL")
+			other := put(name, `{"metadata":{"name":"other"},"spec":{"colour":"red"}}`, "")
+			require.Equal(t, warning, other.refused(400, "BadRequest", "does not match the name on the URL").header.Values("Warning"))
 			put(name, `{"kind":"Other","metadata":{"name":"NAME"}}`, "").refused(400, "BadRequest", "Other")
 			put(name, `{`, "").refused(400, "BadRequest", "")
 			wrong := `{"metadata":{"name":"NAME","resourceVersion":"1"},"spec":{"size":"x","colour":"red"}}`

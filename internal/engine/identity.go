@@ -40,23 +40,29 @@ func identifySent(ctx context.Context, w *write) error {
 	return nil
 }
 
-// identifyDocument checks that the object agrees with the URL and fills in what it leaves out: kind, namespace and name, which are common to objects and to documents
-// that are not stored.
+// identifyDocument checks that the object agrees with the URL and fills in what it leaves out: kind,
+// namespace and name, which are common to objects and to documents that are not stored.
 func identifyDocument(_ context.Context, w *write) error {
+	if err := w.identifyForm(); err != nil {
+		return err
+	}
+	return w.identifyName()
+}
+
+// identifyForm handles the kind, and that there is metadata to have a name.
+func (w *write) identifyForm() error {
 	if err := w.identifyKind(); err != nil {
 		return err
 	}
-	if m, ok := w.sent.new["metadata"]; ok && m != nil {
-		if _, isMap := m.(map[string]any); !isMap {
-			if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
-				return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
-					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "the patch replaces metadata with a value that is not an object"},
-				})
-			}
-			return status.BadRequest("metadata must be an object")
+	if m, ok := w.sent.new["metadata"]; ok && m != nil && !isMap(m) {
+		if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
+			return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "the patch replaces metadata with a value that is not an object"},
+			})
 		}
+		return status.BadRequest("metadata must be an object")
 	}
-	return w.identifyName()
+	return nil
 }
 
 // identifyKind fills in apiVersion and kind, and rejects a body of another kind (CREATE-04, P8).

@@ -94,10 +94,10 @@ func decodeConfiguration(ctx context.Context, w *write) error {
 }
 
 // understand judges what a client sent, or what its patch makes, as far as the server has to understand it
-// before it looks at its rules: the kind and the name, unknown fields, and values that kube-apiserver
-// cannot decode. Of those it tells alone: it has not seen all unknown fields then.
+// before it looks at its rules: the kind, values that kube-apiserver cannot decode, unknown fields, and
+// the name. Of a value that cannot be decoded it tells alone: it has not seen all unknown fields then.
 func (w *write) understand(ctx context.Context) error {
-	if err := identifyDocument(ctx, w); err != nil {
+	if err := w.identifyForm(); err != nil {
 		return err
 	}
 	r := w.sent.kind
@@ -107,7 +107,10 @@ func (w *write) understand(ctx context.Context) error {
 		return err
 	}
 	w.understood = true
-	return w.complainOf(ctx, unknown)
+	if err := w.complainOf(ctx, unknown); err != nil {
+		return err
+	}
+	return w.identifyName()
 }
 
 // decodable refuses what kube-apiserver could not decode: it decodes the kinds that it has Go structs for,
