@@ -22,6 +22,8 @@ func (s *Server) describe(output *negotiate.Output) *discovery.Handler {
 		Paths:       []string{"/healthz", "/livez", "/metrics", "/readyz"},
 		Output:      output,
 		Logger:      s.cfg.log,
+
+		ServerAddress: s.cfg.kubernetes.ServerAddress,
 	}
 }
 
@@ -99,7 +101,7 @@ func resourceOf(served *engine.Served) discovery.Resource {
 
 // openapiOf describes one group version.
 func (s *Server) openapiOf(v *engine.Version) openapi.Document {
-	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: s.cbor, BasePath: s.cfg.http.PathPrefix}
+	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: s.cbor, BasePath: s.cfg.http.PathPrefix, WatchPaths: s.cfg.watches.OldPaths}
 	for _, served := range v.Kinds {
 		r := served.Kind
 		kind := openapi.KindDoc{

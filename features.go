@@ -47,6 +47,11 @@ type Kubernetes struct {
 	// Source: MODEL-03.
 	GroupDomain string
 
+	// ServerAddress is the host and port at which clients find the server, such as 192.0.2.9:6443. /api
+	// tells it to all of them. By default it tells none.
+	// Source: DISC-01.
+	ServerAddress string
+
 	// WatchGone answers a watch that starts at a version that is no longer retained with HTTP 410.
 	// By default the answer is that of kube-apiserver, 200 and an ERROR event that says 410. Every
 	// client understands it, while some, such as client-go's RetryWatcher, stop at an HTTP 410.

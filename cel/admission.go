@@ -56,7 +56,7 @@ type admissionKey struct {
 	minor              int
 	params, authorizer bool
 	mutates            bool // expressions may make what mutations consist of
-	variables          bool // the policy has some
+	variables          bool // the policy has some, or is one that mutates: those have none if there are none
 }
 
 // requestResource is the variable that asks about the object of the request.
@@ -78,7 +78,8 @@ func NewAdmission(o AdmissionOptions) (*Admission, error) {
 
 // key returns the key of the environment of an expression.
 func (a *Admission) key(text string, authorizer bool, results []Type) admissionKey {
-	key := admissionKey{a.minor, a.options.Params, authorizer, slices.ContainsFunc(results, Type.isMade), len(a.fields) > 0}
+	mutates := slices.ContainsFunc(results, Type.isMade)
+	key := admissionKey{a.minor, a.options.Params, authorizer, mutates, mutates || len(a.fields) > 0}
 	if a.options.Stored || a.options.Known != nil && a.options.Known(text) {
 		key.minor = all
 	}

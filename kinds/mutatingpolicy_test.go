@@ -179,6 +179,8 @@ func TestPOL_05_PoliciesAreValidated(t *testing.T) {
 		"spec.mutations[3].jsonPatch.expression: Required value",
 		"spec.reinvocationPolicy: Required value",
 	}, got)
+	out := h.must(422, "POST", mutatingPath, changesConfigMaps("v", patches(`[JSONPatch{op: "add", path: "/data", value: variables.a}]`), ""))
+	require.Contains(t, out["message"], "undefined field 'a'", "as in kube-apiserver, one that mutates has variables even if there are none")
 }
 
 // What an expression does not make is not written, and a patch that cannot fit is an error of its policy.

@@ -23,6 +23,7 @@ type Document struct {
 	Title          string // of the whole API; defaults to "kindwright"
 	CBOR           bool   // documents can also be CBOR
 	BasePath       string // what all paths are below, such as "/shop"; empty at the root
+	WatchPaths     bool   // kinds are also watched below /watch/, without the parameter watch
 	Kinds          []KindDoc
 }
 
@@ -315,6 +316,9 @@ func (p *publisher) kind(k KindDoc) error {
 	}
 	r.collection()
 	r.item()
+	if p.doc.WatchPaths && r.has("watch") && !k.Schema.fromDocument { // as in kube-apiserver
+		r.watches()
+	}
 	for _, sub := range k.Subresources {
 		if err := r.subresource(sub); err != nil {
 			return err

@@ -172,6 +172,37 @@ func TestDocument_SchemasAndReferences(t *testing.T) {
 	require.Equal(t, []any{map[string]any{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}}, metadata["allOf"])
 }
 
+// Clients that are generated from the document have methods for the paths of watches, where they are served.
+func TestDocument_PATH_24_PathsOfWatches(t *testing.T) {
+	described := document(widget(t))
+	for path := range parse(t, described).Paths {
+		require.NotContains(t, path, "/watch/")
+	}
+	described.WatchPaths = true
+	d := parse(t, described)
+	const below = "/apis/example.dev/v1/watch/"
+	for path, want := range map[string][2]string{
+		"widgets":                               {"watchlist", "watchExampleDevV1WidgetListForAllNamespaces"},
+		"namespaces/{namespace}/widgets":        {"watchlist", "watchExampleDevV1NamespacedWidgetList"},
+		"namespaces/{namespace}/widgets/{name}": {"watch", "watchExampleDevV1NamespacedWidget"},
+	} {
+		o := d.op(t, below+path, "get")
+		require.Equal(t, want, [2]string{o.Action, o.OperationID})
+		require.Equal(t, "Widget", o.GVK["kind"])
+		require.Contains(t, o.Responses["200"].Content, "application/json;stream=watch")
+		require.Contains(t, string(d.Paths[below+path]["get"]), "meta.v1.WatchEvent")
+		for _, name := range []string{"{name}", "{namespace}"} {
+			if strings.Contains(path, name) {
+				require.Contains(t, string(d.Paths[below+path]["parameters"]), `"name":"`+strings.Trim(name, "{}")+`"`)
+			}
+		}
+	}
+	require.NotContains(t, d.Paths, below+"zones", "they cannot be watched")
+	v2, err := openapi.Swagger{Documents: []openapi.Document{described}}.JSON()
+	require.NoError(t, err)
+	require.Contains(t, string(v2), `"`+below+`namespaces/{namespace}/widgets/{name}":`)
+}
+
 func TestDocument_CoreGroup(t *testing.T) {
 	d := parse(t, openapi.Document{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Namespace", Plural: "namespaces", Verbs: allVerbs, Schema: widget(t)}}})
 	require.Contains(t, d.Components.Schemas, "io.k8s.api.core.v1.Namespace")

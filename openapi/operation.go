@@ -143,7 +143,7 @@ func (r *resource) has(verb string) bool { return slices.Contains(r.kind.Verbs, 
 // id returns an operation id such as readExampleDevV1NamespacedWidgetStatus. The scheme follows
 // Kubernetes, because generators derive method names from it.
 func (r *resource) id(verb, before, after string) string {
-	if r.kind.Namespaced && after != "ForAllNamespaces" {
+	if r.kind.Namespaced && !strings.HasSuffix(after, "ForAllNamespaces") {
 		before += "Namespaced"
 	}
 	return verb + r.camel + before + r.kind.Kind + after
@@ -181,6 +181,25 @@ func (r *resource) collection() {
 			body: metaPackage + "DeleteOptions", optionalBody: true, answer: metaPackage + "Status", codes: []string{"200"},
 		})
 	}
+}
+
+// watches publishes the paths of watches that have no parameter for that. Clients that are generated from
+// the document have methods for them.
+func (r *resource) watches() {
+	add := func(path string, parameters []string, action, after, what string) {
+		r.add(r.groupVersion("watch/"+strings.TrimPrefix(path, r.groupVersion(""))), parameters, operation{
+			method: "get", action: action, id: r.id("watch", "", after), gvk: &r.gvk,
+			description: "watch " + what + " of kind " + r.kind.Kind + "; deprecated: use the parameter watch of a list instead",
+			parameters:  watchParameters, answer: metaPackage + "WatchEvent", codes: []string{"200"}, stream: true,
+		})
+	}
+	path, parameters := r.path()
+	add(path, parameters, "watchlist", "List", "objects")
+	if r.kind.Namespaced {
+		add(r.groupVersion(r.kind.Plural), []string{"pretty"}, "watchlist", "ListForAllNamespaces", "objects")
+	}
+	path, parameters = r.path("{name}")
+	add(path, parameters, "watch", "", "one object")
 }
 
 func (r *resource) item() {

@@ -122,6 +122,9 @@ type Deletion struct {
 	// Source: DEL-10.
 	Policy meta.DeletionPropagation
 
+	// Warning is told to a client that deletes objects and leaves Policy to decide, "" for nothing.
+	Warning string
+
 	// NoCollections leaves out the verb deletecollection: objects are deleted one by one.
 	NoCollections bool
 

@@ -15,6 +15,10 @@ import (
 )
 
 // batch are the kinds of the group of that name.
+// jobsLeavePods is for clients that delete jobs and may expect their pods to go.
+const jobsLeavePods = "the pods of a job stay when it is deleted without a propagationPolicy; " +
+	"set propagationPolicy=Background to delete them too, or propagationPolicy=Orphan to keep them without this warning"
+
 func batch(c *cluster) []registry.Definition {
 	const jobContainers = "spec.jobTemplate." + podContainers
 	return []registry.Definition{
@@ -27,7 +31,7 @@ func batch(c *cluster) []registry.Definition {
 				},
 
 				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}},
-				Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads},
+				Deletion: registry.Deletion{Policy: meta.DeletePropagationOrphan, Turn: workloads, Warning: jobsLeavePods},
 				Table: registry.Table{Columns: columns(append([]openapi.Column{
 					made("Status", "Where the job is in its life.", jobState, "status.conditions", "metadata.deletionTimestamp"),
 					made("Completions", "How often it has succeeded, of how often it should.", jobCompletions,

@@ -40,3 +40,22 @@ func TestCREATE_WarningsAreThoseOfKubernetes(t *testing.T) {
 		})
 	}
 }
+
+// Pods of a job stay unless the client says otherwise, which may be a surprise.
+func TestDEL_10_DeletedJobsLeavePods(t *testing.T) {
+	s := serve(t, Options{})
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	for _, path := range []string{jobs + "/j", jobs} {
+		s.must(t, 201, "POST", jobs, `{"metadata":{"name":"j"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`)
+		for _, policy := range []string{"propagationPolicy=Orphan", "propagationPolicy=Background", "orphanDependents=true"} {
+			answer, _ := s.answer(t, "DELETE", path+"?dryRun=All&"+policy, "")
+			require.Equal(t, 200, answer.StatusCode)
+			require.Empty(t, answer.Header.Values("Warning"), policy)
+		}
+		answer, _ := s.answer(t, "DELETE", path, "")
+		require.Equal(t, 200, answer.StatusCode)
+		require.Contains(t, answer.Header.Get("Warning"), "the pods of a job stay")
+		answer, _ = s.answer(t, "DELETE", jobs+"/j", `{"propagationPolicy":"Background"}`)
+		require.Empty(t, answer.Header.Values("Warning"))
+	}
+}

@@ -294,6 +294,9 @@ func TestPATH_16_ADM_10_ConnectionsAreAuthorizedAndAdmitted(t *testing.T) {
 		bob("GET", "/a/proxy/b/c").refused(403, "Forbidden", `cannot get resource "posts/proxy"`)
 		admitted.take()
 		bob("GET", "/a/talk?times=9").refused(403, "Forbidden", "nine is too often")
+		bob("GET", "/none/talk?times=9").refused(403, "Forbidden", "nine is too often") // whether it is there is not told
+		bob("GET", "/none/talk").refused(404, "NotFound", `"none" not found`)
+		admitted.take()
 		p := s.call("GET "+postPath+"/a/talk?times=7", upgrade...)
 		_, _ = p.answer()
 		require.Equal(t, "hello echo/1 [patched]", p.line())

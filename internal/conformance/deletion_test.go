@@ -325,13 +325,28 @@ func TestDEL_08_GracefulDeletion(t *testing.T) {
 		// The same as a dry run.
 		s.create(kettlePath, `{"metadata":{"name":"k"}}`)
 		require.Equal(t, 30, seconds(t, s.delete(kettlePath+"/k?dryRun=All")))
-		s.delete(kettlePath + "/k?dryRun=All&gracePeriodSeconds=0")
+		marked := s.delete(kettlePath + "/k?dryRun=All&gracePeriodSeconds=0")
+		require.InDelta(t, 0, marked.at("metadata", "deletionGracePeriodSeconds"), 0)
+		require.Equal(t, 0, seconds(t, marked))
 		require.Empty(t, s.get(kettlePath+"/k").is(200).text("metadata", "deletionTimestamp"))
 		s.delete(kettlePath + "/k")
 		require.Equal(t, 5, seconds(t, s.delete(kettlePath+"/k?dryRun=All&gracePeriodSeconds=5")))
 		require.Equal(t, 30, seconds(t, s.get(kettlePath+"/k")))
 		w.expect("ADDED", "k")
 		w.expect("MODIFIED", "k")
+		w.quiet(time.Second)
+		// An earlier end is shown, too. It is not in the past.
+		time.Sleep(10 * time.Second)
+		for _, c := range []struct {
+			query string
+			want  int
+		}{{"gracePeriodSeconds=3&dryRun=All", 1}, {"gracePeriodSeconds=0&dryRun=All", 0}, {"gracePeriodSeconds=0", 0}} {
+			ended := s.delete(kettlePath + "/k?" + c.query)
+			require.InDelta(t, c.want, ended.at("metadata", "deletionGracePeriodSeconds"), 0, c.query)
+			require.Equal(t, 0, seconds(t, ended), c.query)
+		}
+		require.Contains(t, w.expect("MODIFIED", "k").line, `"deletionGracePeriodSeconds":0,`)
+		w.expect("DELETED", "k")
 		w.quiet(time.Second)
 	}, graceful())
 }

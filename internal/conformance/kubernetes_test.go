@@ -24,6 +24,18 @@ func TestDISC_SlashAtTheEnd(t *testing.T) {
 	})
 }
 
+// Clients that want to know where the server is ask /api.
+func TestDISC_AddressOfTheServer(t *testing.T) {
+	addresses := func(want any) func(*testing.T, *server) {
+		return func(t *testing.T, s *server) {
+			require.Equal(t, want, s.get("/api").is(200).at("serverAddressByClientCIDRs"))
+		}
+	}
+	onEach(t, addresses([]any{}))
+	onEach(t, addresses([]any{map[string]any{"clientCIDR": "0.0.0.0/0", "serverAddress": "192.0.2.9:6443"}}),
+		kindwright.Kubernetes{ServerAddress: "192.0.2.9:6443"})
+}
+
 // A review is no stored object, so there is no row and no metadata to answer with (TABLE-06).
 func TestREVIEW_HasNoOtherForm(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
@@ -184,4 +196,39 @@ func TestMETA_ManyLabelsAndFinalizers(t *testing.T) {
 		s.patch(widgetPath+"/a", `{"metadata":{"labels":{"one":"more"}}}`).is(200)
 		require.Len(t, s.get(widgetPath+"/a").is(200).at("metadata", "annotations"), many)
 	})
+}
+
+// What a body says wrong by itself is told whatever is stored, and unknown fields are warned of even if the
+// write then fails. A value of the wrong type is told alone: not all of the body has been read then.
+func TestUPDATE_ABodyIsJudgedBeforeWhatIsStored(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widget("a", "")
+		const unknown = `{"metadata":{"name":"NAME","resourceVersion":"1"},"spec":{"size":1,"colour":"red"}}`
+		put := func(name, body, query string) *answer {
+			return s.do("PUT", widgetPath+"/"+name+query, strings.Replace(body, "NAME", name, 1))
+		}
+		warning := []string{`299 - "unknown field \"spec.colour\""`}
+		for name, code := range map[string]int{"absent": 404, "a": 409} {
+			require.Equal(t, warning, put(name, unknown, "").is(code).header.Values("Warning"), name)
+			require.Empty(t, put(name, unknown, "?fieldValidation=Ignore").is(code).header.Values("Warning"), name)
+			put(name, unknown, "?fieldValidation=Strict").refused(400, "BadRequest", "spec.colour")
+			other := put(name, `{"metadata":{"name":"other"},"spec":{"colour":"red"}}`, "")
+			require.Equal(t, warning, other.refused(400, "BadRequest", "does not match the name on the URL").header.Values("Warning"))
+			put(name, `{"kind":"Other","metadata":{"name":"NAME"}}`, "").refused(400, "BadRequest", "Other")
+			put(name, `{`, "").refused(400, "BadRequest", "")
+			wrong := `{"metadata":{"name":"NAME","resourceVersion":"1"},"spec":{"size":"x","colour":"red"}}`
+			for _, query := range []string{"", "?fieldValidation=Strict"} {
+				require.Empty(t, put(name, wrong, query).refused(400, "BadRequest", "spec.size").header.Values("Warning"), name)
+			}
+		}
+		for kind, body := range map[string]string{
+			mergeType:     `{"metadata":{"resourceVersion":"1"},"spec":{"colour":"red"}}`,
+			jsonPatchType: `[{"op":"add","path":"/metadata/resourceVersion","value":"1"},{"op":"add","path":"/spec/colour","value":"red"}]`,
+		} {
+			require.Equal(t, warning, s.do("PATCH", widgetPath+"/a", body, "Content-Type", kind).is(409).header.Values("Warning"), kind)
+			require.Empty(t, s.do("PATCH", widgetPath+"/absent", body, "Content-Type", kind).is(404).header.Values("Warning"), kind)
+		}
+		got := s.do("PATCH", widgetPath+"/a", `{"spec":{"size":"x","colour":"red"}}`, "Content-Type", mergeType)
+		require.Empty(t, got.refused(422, "Invalid", "spec.size").header.Values("Warning"))
+	}, kindwright.Kubernetes{WrongTypeIsBadRequest: true})
 }

@@ -29,6 +29,7 @@ func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListReques
 	if err := checkPolicy(o.Propagation); err != nil {
 		return 0, err
 	}
+	warnOfPolicy(ctx, at.Served.Kind, o)
 	lr.MetadataOnly = true
 	c := &collectionDelete{Resolved: at, request: lr, options: o}
 	if err := run(ctx, collectionSteps, c); err != nil {

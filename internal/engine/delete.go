@@ -37,6 +37,13 @@ func checkPolicy(p meta.DeletionPropagation) error {
 	return status.BadRequest("propagationPolicy: %q is none of Background, Foreground and Orphan", clip.Text(string(p), maxShownPath))
 }
 
+// warnOfPolicy tells a client that has no policy which one it gets, if the kind has words for that.
+func warnOfPolicy(ctx context.Context, r *Kind, o registry.DeleteOptions) {
+	if r.Deletion.Warning != "" && o.Propagation == "" && o.OrphanDependents == nil {
+		registry.Warn(ctx, r.Deletion.Warning)
+	}
+}
+
 // Delete removes an object, or marks it for deletion if finalizers or its kind hold it (DEL-09).
 // Result.Removed reports which of the two happened.
 func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*registry.Result, error) {
@@ -54,6 +61,7 @@ func (at *Resolved) Delete(ctx context.Context, o registry.DeleteOptions) (*regi
 	if err := at.requested(ctx, request.VerbDelete, served.Kind, t.Namespace, t.Name); err != nil {
 		return nil, err
 	}
+	warnOfPolicy(ctx, served.Kind, o)
 	result, err := at.engine.deleteFrom(ctx, served, t, o, asked{shows: !o.MetadataOnly})
 	if o.MetadataOnly {
 		return result, err
@@ -279,15 +287,15 @@ func commitDeletion(ctx context.Context, d *deletion) error {
 	switch {
 	case d.stored.held(d.next):
 		return d.mark(ctx)
-	case d.stored.Hooks.Grace == nil || deleting(d.old) || d.opts.DryRun:
+	case d.stored.Hooks.Grace == nil || d.due != 0: // nobody waits for the mark of a period that is over
 		return removeDeleted(ctx, d)
 	}
 	return d.markAndRemove(ctx)
 }
 
-// markAndRemove removes an object of a kind with grace periods that has none. Watchers see the mark
-// first, as they do with a grace period: controllers act on it, and kube-apiserver shows it for pods
-// that run nowhere.
+// markAndRemove removes an object of a kind with grace periods that has no time left. Watchers see the
+// mark first, as they do with a grace period: controllers act on it, and kube-apiserver shows it for pods
+// that run nowhere. The answer has the mark too, that of a dry run included.
 func (d *deletion) markAndRemove(ctx context.Context) error {
 	if err := d.mark(ctx); err != nil {
 		return err

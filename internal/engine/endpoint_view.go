@@ -59,6 +59,9 @@ func (e *Engine) viewed(ctx context.Context, s *Served, v *view, entry *watch.En
 	if v.Replicas != nil && tree.At(doc, "spec", "replicas") == nil {
 		return nil, unstated(v)
 	}
+	if v.owners != nil { // kube-apiserver does not show them in a Scale; they are for merging
+		doc = withOwners(doc, nil)
+	}
 	encoded, err := encode(doc, someObject)
 	if err != nil {
 		return nil, err

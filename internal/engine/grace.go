@@ -38,7 +38,7 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 		if r.graceful(old) == 0 {
 			return next, nil
 		}
-		return shortened(next, *asked)
+		return shortened(next, *asked, e.cfg.Now())
 	}
 	seconds := int64(0)
 	if r.Hooks.Grace != nil {
@@ -64,14 +64,17 @@ func (e *Engine) marked(r *Kind, old, next registry.Tree, asked *int64) (registr
 // maxGrace is about 68 years. A longer period could exceed the range of a time stamp.
 const maxGrace = 1<<31 - 1
 
-// shortened moves the end of an object that is being deleted gracefully forward.
-func shortened(t registry.Tree, seconds int64) (registry.Tree, error) {
+// shortened moves the end of an object that is being deleted gracefully forward, but not into the past.
+// Whoever ends it then has a second, unless none was asked for.
+func shortened(t registry.Tree, seconds int64, now time.Time) (registry.Tree, error) {
 	end, err := time.Parse(time.RFC3339, tree.Text(t, "metadata", "deletionTimestamp"))
 	if err != nil {
 		return nil, status.Internal(err)
 	}
 	before, _ := tree.At(t, "metadata", "deletionGracePeriodSeconds").(int64)
-	end = end.Add(time.Duration(seconds-before) * time.Second)
+	if end = end.Add(time.Duration(seconds-before) * time.Second); end.Before(now) {
+		end, seconds = now, min(seconds, 1)
+	}
 	return tree.With(tree.With(t, stamp(end), "metadata", "deletionTimestamp"), seconds, "metadata", "deletionGracePeriodSeconds"), nil
 }
 

@@ -14,11 +14,13 @@ import (
 	"github.com/kindwright/kindwright/storage"
 )
 
-// identify checks that the object agrees with the URL and fills in what it leaves out. It restores
-// the stored values of the fields that belong to the server.
+// identify checks what the object says of a stored one, and restores the stored values of the fields that
+// belong to the server. A configuration that was merged is also compared with the URL.
 func identify(ctx context.Context, w *write) error {
-	if err := identifyDocument(ctx, w); err != nil {
-		return err
+	if !w.understood {
+		if err := identifyDocument(ctx, w); err != nil {
+			return err
+		}
 	}
 	if w.creating() {
 		return w.identifyNew()
@@ -29,7 +31,7 @@ func identify(ctx context.Context, w *write) error {
 // identifySent handles a document that is not stored. Plugins may rely on its metadata, even if the
 // client sent none: a webhook adds labels to it (ADM-03).
 func identifySent(ctx context.Context, w *write) error {
-	if err := identifyDocument(ctx, w); err != nil {
+	if err := w.understand(ctx); err != nil {
 		return err
 	}
 	if _, ok := w.sent.new["metadata"].(map[string]any); !ok && hasMetadata(w.sent.kind.Resource) {
@@ -38,23 +40,29 @@ func identifySent(ctx context.Context, w *write) error {
 	return nil
 }
 
-// identifyDocument handles kind, namespace and name, which are common to objects and to documents
-// that are not stored.
+// identifyDocument checks that the object agrees with the URL and fills in what it leaves out: kind,
+// namespace and name, which are common to objects and to documents that are not stored.
 func identifyDocument(_ context.Context, w *write) error {
+	if err := w.identifyForm(); err != nil {
+		return err
+	}
+	return w.identifyName()
+}
+
+// identifyForm handles the kind, and that there is metadata to have a name.
+func (w *write) identifyForm() error {
 	if err := w.identifyKind(); err != nil {
 		return err
 	}
-	if m, ok := w.sent.new["metadata"]; ok && m != nil {
-		if _, isMap := m.(map[string]any); !isMap {
-			if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
-				return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
-					{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "the patch replaces metadata with a value that is not an object"},
-				})
-			}
-			return status.BadRequest("metadata must be an object")
+	if m, ok := w.sent.new["metadata"]; ok && m != nil && !isMap(m) {
+		if w.patching() { // PATCH-15: the patch, not the document, is what the client sent
+			return status.Invalid(w.sent.kind.GroupKind(), w.target.Name, []status.FieldError{
+				{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: m, Detail: "the patch replaces metadata with a value that is not an object"},
+			})
 		}
+		return status.BadRequest("metadata must be an object")
 	}
-	return w.identifyName()
+	return nil
 }
 
 // identifyKind fills in apiVersion and kind, and rejects a body of another kind (CREATE-04, P8).
@@ -234,8 +242,23 @@ func (w *write) identifyStored() error {
 			return status.Invalid(w.sent.kind.GroupKind(), w.name(), problems)
 		}
 	}
+	w.claim()
 	w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...)
 	return nil
+}
+
+// claim remembers what was sent in the metadata that an update leaves as it is stored: mutating plugins see
+// it, or that it was left out (ADM-12).
+func (w *write) claim() {
+	if !w.engine.mutates(w) {
+		return
+	}
+	w.claimed = registry.Tree{}
+	for _, field := range meta.MetadataFields(meta.KeptOnUpdate) {
+		if v := tree.At(w.sent.new, "metadata", field); v != nil {
+			w.claimed[field] = v
+		}
+	}
 }
 
 // deletionProblems are about what a client says of the deletion of a stored object. As in
@@ -306,9 +329,6 @@ func (w *write) decodeDropped(stored registry.Tree) error {
 	}
 	r := w.sent.kind
 	if _, problems := r.Schema.Canonical(registry.Tree{"metadata": odd}); len(problems) > 0 {
-		if why := w.undecodable(w.sent, problems); why != "" {
-			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
-		}
 		return status.Invalid(r.GroupKind(), w.name(), problems)
 	}
 	if g, _ := odd["generation"].(int64); g < 0 && w.creating() {

@@ -37,10 +37,11 @@ func run[S state](ctx context.Context, steps []step[S], s S) error {
 // the commit finds that another write came first, the walk starts again from the top with a fresh
 // write.
 var writeSteps = []step[*write]{
+	{"decode", "a body has the kind and the name of the URL; unknown fields are reported and dropped", decode},
 	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
-	{"compute", "what the requester wants: the decoded body, or what is stored with the patch applied", compute},
-	{"identity", "kind, name and namespace agree with the URL; the fields of the system are the system's", identify},
-	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
+	{"compute", "a patch is applied to what is stored; what it makes is judged like a body", compute},
+	{"identity", "the stored object is the one that is meant; the fields of the system are the system's", identify},
+	{"conform", "values are canonical, defaults are filled in", conform},
 	{"reset", "fields that this path may not change are as stored", reset},
 	{"manage", "who owns which fields, counted from what the requester sent (SSA-12)", manage},
 	{"namespace", "of a new object: it exists and is not ending, now and at the commit", gate},
@@ -60,7 +61,7 @@ var writeSteps = []step[*write]{
 // merging also decides who owns which fields, so there is no manage step.
 var applySteps = []step[*write]{
 	{"read", "the stored object, or that there is none; for a view, the document that it shows", read},
-	{"compute", "the configuration is decoded", compute},
+	{"compute", "the configuration is decoded", decodeConfiguration},
 	{"configuration", "it says what it is, and has no unknown fields; it is never defaulted", configure},
 	{"merge", "into what is stored, with the owners of its fields; conflicts end the walk (PATCH-02)", merge},
 	{"identity", "as for the other writes, from here on", identify},
@@ -85,10 +86,10 @@ var applySteps = []step[*write]{
 var documentSteps = slices.Concat(sentSteps, judgedSteps)
 
 var sentSteps = []step[*write]{
-	{"compute", "the decoded body", compute},
+	{"compute", "the decoded body", decodeSent},
 	{"options", "an action would do more than is meant if it lost an option: none is misspelt, empty or given twice", checkActionOptions},
-	{"identity", "kind, name and namespace agree with the URL; there is metadata", identifySent},
-	{"conform", "unknown fields are reported and dropped, values are canonical, defaults are filled in", conform},
+	{"identity", "kind, name and namespace agree with the URL; unknown fields are reported; there is metadata", identifySent},
+	{"conform", "values are canonical, defaults are filled in", conform},
 	{"mutate", "mutating plugins", mutate},
 }
 
@@ -101,9 +102,9 @@ var judgedSteps = []step[*write]{
 var connectSteps = []step[*connecting]{
 	{"required", "the caller has the verbs that the kind requires beside that of the method", checkRequired},
 	{"options", "read from the query, defaulted and validated", readOptions},
-	{"object", "it is there", readConnected},
 	{"mutate", "mutating plugins see the options; what they change is defaulted and validated again", mutateOptions},
-	{"admit", "validating plugins", admitOptions},
+	{"admit", "validating plugins; whom they refuse does not learn whether there is an object", admitOptions},
+	{"object", "it is there", readConnected},
 	{"connect", "the handler of the kind", connect},
 }
 

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,4 +120,58 @@ func TestCREATE_06_MutatingAdmissionIsConfinedToThePath(t *testing.T) {
 	got, err = applyAs(t, e, sub, "one", appliedWidget+`{},"status":{"phase":"Ready"}}`)
 	check(got, err, 3, 2, "Forged")
 	require.Contains(t, managersOf(tree(t, got)), "one Apply status")
+}
+
+// ADM-12: a mutating plugin sees the object of the request. What only the server sets is in it if the client
+// sent it, or if a patch kept it. Validating plugins see what is stored.
+func TestADM_12_MutatorsSeeMetadataAsItWasSent(t *testing.T) {
+	server := []string{"uid", "creationTimestamp", "generation", "resourceVersion"}
+	var sent, stored map[string]any
+	of := func(r *admission.Request) map[string]any {
+		out := map[string]any{}
+		for _, field := range server {
+			if v := at(r.Object, "metadata", field); v != nil {
+				out[field] = v
+			}
+		}
+		return out
+	}
+	var change bool
+	chain, err := admission.NewChain(admission.Plugin{Name: "see", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+		sent = of(r)
+		if change {
+			return admission.Patched(r, admission.Set("yes", "metadata", "labels", "changed"))
+		}
+		return admission.Allowed(r)
+	}), Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		stored = of(r)
+		return nil
+	})})
+	require.NoError(t, err)
+	e := start(t, memory.New(), func(c *engine.Config) { c.Admission = chain }, widgets())
+	_, err = e.Create(t.Context(), inA, body("w", 1, `,"uid":"mine","creationTimestamp":"2001-01-01T00:00:00Z"`), registry.WriteOptions{})
+	require.NoError(t, err)
+	require.Empty(t, sent)
+	require.Contains(t, stored, "uid")
+	require.Contains(t, stored, "creationTimestamp")
+	for _, change = range []bool{false, true} {
+		got, err := e.Update(t.Context(), named("w"), body("w", 2, ""), registry.WriteOptions{})
+		require.NoError(t, err)
+		require.Empty(t, sent)
+		kept := at(tree(t, got), "metadata", "uid")
+		require.Equal(t, kept, stored["uid"])
+		require.Contains(t, stored, "creationTimestamp")
+		odd := fmt.Sprintf(`,"uid":%q,"creationTimestamp":"2001-01-01T00:00:00Z","generation":77`, kept)
+		got, err = e.Update(t.Context(), named("w"), body("w", 3, odd), registry.WriteOptions{})
+		require.NoError(t, err)
+		require.Equal(t, map[string]any{"uid": kept, "creationTimestamp": "2001-01-01T00:00:00Z", "generation": int64(77)}, sent)
+		require.Equal(t, kept, stored["uid"])
+		require.NotEqual(t, "2001-01-01T00:00:00Z", stored["creationTimestamp"])
+		require.NotEqual(t, "2001-01-01T00:00:00Z", at(tree(t, got), "metadata", "creationTimestamp"))
+		require.NotEqual(t, int64(77), stored["generation"])
+		_, err = e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"size":4}}`)}, registry.WriteOptions{})
+		require.NoError(t, err)
+		require.Equal(t, stored["creationTimestamp"], sent["creationTimestamp"])
+		require.Contains(t, sent, "resourceVersion")
+	}
 }

@@ -43,7 +43,7 @@ func (e *Engine) ResolveIn(served *Served, verb string, t registry.Target) (*Res
 	if t.Subresource != "" {
 		sub, ok := served.Kind.Endpoint(t.Subresource)
 		if !ok {
-			return nil, NotServed()
+			return nil, at.withoutSubresource()
 		}
 		if at.Subresource = sub; sub.stored {
 			at.acts = served.stored
@@ -53,6 +53,16 @@ func (e *Engine) ResolveIn(served *Served, verb string, t registry.Target) (*Res
 		return nil, err
 	}
 	return at, nil
+}
+
+// withoutSubresource is the error for a subresource that the kind does not have. As in kube-apiserver, that
+// of a kind without a Go type names the object, because another version of it may have the subresource.
+func (at *Resolved) withoutSubresource() error {
+	r, t := at.Served.Kind, at.Target
+	if r.Type == nil && r.ClusterScoped == (t.Namespace == "") {
+		return status.NotFound(r.GroupResource(), t.Name)
+	}
+	return NotServed()
 }
 
 // NotServed is the answer to a request for a resource or a path that the server does not have.

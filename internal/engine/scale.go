@@ -45,8 +45,8 @@ func (s scaling) admission() *admission.Request {
 	return r
 }
 
-// countReplicas lets a whole Scale without replicas mean none: clients leave out a zero. Of a patch it is
-// unknown whether it means any, where the object has none.
+// countReplicas lets a whole Scale without replicas mean none: clients leave out a zero. A patch means
+// what patchedScale makes of it.
 func (w *write) countReplicas() {
 	if w.view == nil || w.view.Replicas == nil || w.verb != verbUpdate {
 		return
@@ -54,6 +54,34 @@ func (w *write) countReplicas() {
 	if tree.At(w.sent.old, "spec", "replicas") == nil && tree.At(w.sent.new, "spec", "replicas") == nil {
 		w.sent.new = tree.With(w.sent.new, int64(0), "spec", "replicas")
 	}
+}
+
+// unstatedReplicas stands in a Scale for replicas that the object does not state, while a patch is applied.
+// What the patch leaves is not stated, and what it removes, or sets to null, is none. kube-apiserver does
+// the same with the same number, which no Scale can have.
+const unstatedReplicas = int64(-1 << 31)
+
+// patchedScale applies a patch to a Scale whose object does not state its replicas.
+func patchedScale(old registry.Tree, apply func(registry.Tree) (registry.Tree, error)) (registry.Tree, error) {
+	out, err := apply(tree.With(old, unstatedReplicas, "spec", "replicas"))
+	if err != nil {
+		return nil, err
+	}
+	if spec, said := out["spec"]; said && spec != nil && !isMap(spec) {
+		return out, nil // the schema refuses it
+	}
+	switch tree.At(out, "spec", "replicas") {
+	case nil:
+		return tree.With(out, int64(0), "spec", "replicas"), nil
+	case unstatedReplicas:
+		return tree.Without(out, "spec", "replicas"), nil
+	}
+	return out, nil
+}
+
+func isMap(v any) bool {
+	_, ok := v.(map[string]any)
+	return ok
 }
 
 // unstated is the error of reading the Scale of an object that says nothing of its replicas.

@@ -49,40 +49,133 @@ func read(ctx context.Context, w *write) error {
 	return err
 }
 
-// compute produces the requested state from the body and, for a patch, from the stored object.
+// decode reads the body of a create or an update, and judges it as far as that needs no other object. So
+// a client is told of a mistake in it, and warned of unknown fields, before it is asked what is stored.
+func decode(ctx context.Context, w *write) (err error) {
+	if w.patching() {
+		return nil // the stored object decides what the body makes
+	}
+	if err := decodeSent(ctx, w); err != nil {
+		return err
+	}
+	return w.understand(ctx)
+}
+
+// decodeSent reads the body of anything but a patch.
+func decodeSent(_ context.Context, w *write) (err error) {
+	w.sent.new, err = w.decodeBody(w.body)
+	w.own = w.verb != verbApply // which merges it into others
+	return err
+}
+
+// compute produces the requested state of a patch from the stored object. A write that would create an
+// object is authorized first.
 func compute(ctx context.Context, w *write) (err error) {
 	if w.creating() && w.allowCreate != nil {
 		if err := w.allowCreate(ctx); err != nil {
 			return err
 		}
 	}
-	if w.verb == verbPatch {
-		w.sent.new, err = w.patched()
-	} else {
-		w.sent.new, err = w.decodeBody(w.body)
-		w.own = w.verb != verbApply // which merges it into others
+	if w.verb != verbPatch {
+		return nil
 	}
-	return err
+	if w.sent.new, err = w.patched(); err != nil {
+		return err
+	}
+	return w.understand(ctx)
+}
+
+// decodeConfiguration reads the body of a server-side apply.
+func decodeConfiguration(ctx context.Context, w *write) error {
+	if err := compute(ctx, w); err != nil {
+		return err
+	}
+	return decodeSent(ctx, w)
+}
+
+// understand judges what a client sent, or what its patch makes, as far as the server has to understand it
+// before it looks at its rules: the kind, values that kube-apiserver cannot decode, unknown fields, and
+// the name. Of a value that cannot be decoded it tells alone: it has not seen all unknown fields then.
+func (w *write) understand(ctx context.Context) error {
+	if err := w.identifyForm(); err != nil {
+		return err
+	}
+	r := w.sent.kind
+	pruned, unknown := r.Schema.Prune(w.sent.new)
+	w.sent.new = pruned
+	if err := w.decodable(ctx); err != nil {
+		return err
+	}
+	w.understood = true
+	if err := w.complainOf(ctx, unknown); err != nil {
+		return err
+	}
+	return w.identifyName()
+}
+
+// decodable refuses what kube-apiserver could not decode: it decodes the kinds that it has Go structs for,
+// and the metadata of all others, before it looks at them. What a patch makes is invalid there too (PATCH-15).
+func (w *write) decodable(ctx context.Context) error {
+	if !w.engine.cfg.WrongTypeIsBadRequest {
+		return nil
+	}
+	r, why := w.sent.kind, ""
+	if r.Type == nil {
+		why = r.Schema.Undecodable(w.sent.new)
+	} else {
+		canonical, problems := r.Schema.Canonical(w.sent.new)
+		switch {
+		case len(problems) == 0:
+			w.sent.new, w.canonical = canonical, true
+		case w.patching():
+			return w.complete(ctx, w.sent, canonical, problems)
+		default:
+			why = problems[0].Field + ": " + problems[0].Message()
+		}
+	}
+	switch {
+	case why == "":
+		return nil
+	case w.patching():
+		return status.Invalid(r.GroupKind(), w.name(), []status.FieldError{
+			{Type: meta.CauseFieldValueInvalid, Field: "patch", Value: "…", Detail: why},
+		})
+	}
+	return w.undecodable(why)
+}
+
+// undecodable is the error for a body with a value of the wrong type.
+func (w *write) undecodable(why string) error {
+	r := w.sent.kind
+	return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
 }
 
 // keptMembers are there even when they are empty and not written: clients such as Cluster API replace the
 // owners of an object from which they were reset (SSA-13).
 var keptMembers = []string{"/metadata/managedFields"}
 
-// patched applies a patch to the stored state. Kind.Patches says which types get here; a
-// server-side apply does not.
+// patched applies a patch to the stored state.
 func (w *write) patched() (registry.Tree, error) {
+	if v := w.view; v != nil && v.Replicas != nil && tree.At(w.sent.old, "spec", "replicas") == nil {
+		return patchedScale(w.sent.old, w.patchOf)
+	}
+	return w.patchOf(w.sent.old)
+}
+
+// patchOf applies the patch to a tree. Kind.Patches says which types get here; a server-side apply does
+// not.
+func (w *write) patchOf(old registry.Tree) (registry.Tree, error) {
 	o := patch.Options{Kind: w.sent.kind.GroupKind(), Name: w.target.Name, Duplicates: w.duplicate}
 	switch w.patch {
 	case meta.JSONPatch:
 		o.Duplicates = func(path string) { w.complain(repeatedMember, path) }
 		o.Unknown = func(path string) { w.complain(unknownMember, path) }
 		o.Kept = keptMembers
-		return patch.JSON(w.sent.old, w.body, o)
+		return patch.JSON(old, w.body, o)
 	case meta.MergePatch:
-		return patch.Merge(w.sent.old, w.body, o)
+		return patch.Merge(old, w.body, o)
 	case meta.StrategicMergePatch:
-		return patch.Strategic(w.sent.old, w.body, w.sent.kind.Schema, o)
+		return patch.Strategic(old, w.body, w.sent.kind.Schema, o)
 	}
 	return nil, status.Internal(fmt.Errorf("%s accepts patches of type %q, and the engine cannot apply them", w.place(), w.patch))
 }
@@ -127,11 +220,17 @@ func (w *write) unreadable(err error) error {
 // fills in defaults.
 func conform(ctx context.Context, w *write) error {
 	w.own = false // from here on, values are shared, and hooks see them
-	if err := prune(ctx, w); err != nil {
-		return err
+	if !w.understood {
+		if err := prune(ctx, w); err != nil {
+			return err
+		}
 	}
 	w.dropStatus()
-	if err := w.settle(ctx, w.sent); err != nil {
+	settle := w.settle
+	if w.canonical {
+		settle = func(ctx context.Context, p *part) error { return w.complete(ctx, p, p.new, nil) }
+	}
+	if err := settle(ctx, w.sent); err != nil {
 		return err
 	}
 	w.countReplicas()
@@ -150,10 +249,15 @@ func (w *write) dropStatus() {
 // prune reports and drops fields unknown to the schema.
 func prune(ctx context.Context, w *write) error {
 	pruned, unknown := w.sent.kind.Schema.Prune(w.sent.new)
+	w.sent.new = pruned
+	return w.complainOf(ctx, unknown)
+}
+
+// complainOf reports unknown fields, and the repeated ones that were found before.
+func (w *write) complainOf(ctx context.Context, unknown []string) error {
 	for _, path := range unknown {
 		w.complain(unknownField, path)
 	}
-	w.sent.new = pruned
 	if len(w.complaints) > 0 {
 		return w.answerComplaints(ctx)
 	}
@@ -165,11 +269,6 @@ func prune(ctx context.Context, w *write) error {
 // right shape.
 func (w *write) settle(ctx context.Context, p *part) (err error) {
 	canonical, problems := p.kind.Schema.Canonical(p.new)
-	if len(problems) > 0 {
-		if r, why := p.kind, w.undecodable(p, problems); why != "" {
-			return status.BadRequest("%s in version %q cannot be handled as a %s: %s", r.Names.Kind, r.Version, r.Names.Kind, why)
-		}
-	}
 	return w.complete(ctx, p, canonical, problems)
 }
 
@@ -211,19 +310,6 @@ func (w *write) unrestored(problems []status.FieldError) []status.FieldError {
 		}
 	}
 	return problems
-}
-
-// undecodable says why kube-apiserver could not decode a body with values of the wrong type: it decodes
-// the kinds that it has Go structs for, and metadata, before it looks at them. What a patch makes is
-// invalid there too (PATCH-15).
-func (w *write) undecodable(p *part, problems []status.FieldError) string {
-	switch {
-	case !w.engine.cfg.WrongTypeIsBadRequest || w.patching():
-		return ""
-	case p.kind.Type != nil:
-		return problems[0].Field + ": " + problems[0].Message()
-	}
-	return p.kind.Schema.Undecodable(p.new)
 }
 
 // defaulted returns the object with what the Default hook of the kind fills in.
@@ -273,11 +359,16 @@ func mutate(ctx context.Context, w *write) error {
 	if !w.patching() { // the owners of a patched object are looked at once, afterwards
 		w.sent.new = withoutRepeatedOwners(ctx, w.sent.new, asSent)
 	}
-	sent := w.sent.new
 	if !w.engine.mutates(w) {
 		return nil
 	}
 	w.own = false // a plugin may keep what it has seen
+	if w.claimed != nil {
+		stored := tree.Map(w.sent.new, "metadata")
+		w.setMetadata(w.claimed, meta.MetadataFields(meta.KeptOnUpdate)...)
+		defer func() { w.setMetadata(stored, meta.MetadataFields(meta.KeptOnUpdate)...) }()
+	}
+	sent := w.sent.new
 	t, changed, err := w.engine.mutate(ctx, w)
 	if err != nil || !changed {
 		return err

@@ -16,10 +16,11 @@ func Example_lists() {
 	show("migration", migrationSteps)
 	// Output:
 	// create, update, patch
+	//   decode         a body has the kind and the name of the URL; unknown fields are reported and dropped
 	//   read           the stored object, or that there is none; for a view, the document that it shows
-	//   compute        what the requester wants: the decoded body, or what is stored with the patch applied
-	//   identity       kind, name and namespace agree with the URL; the fields of the system are the system's
-	//   conform        unknown fields are reported and dropped, values are canonical, defaults are filled in
+	//   compute        a patch is applied to what is stored; what it makes is judged like a body
+	//   identity       the stored object is the one that is meant; the fields of the system are the system's
+	//   conform        values are canonical, defaults are filled in
 	//   reset          fields that this path may not change are as stored
 	//   manage         who owns which fields, counted from what the requester sent (SSA-12)
 	//   namespace      of a new object: it exists and is not ending, now and at the commit
@@ -55,17 +56,17 @@ func Example_lists() {
 	// documents: virtual kinds, actions
 	//   compute        the decoded body
 	//   options        an action would do more than is meant if it lost an option: none is misspelt, empty or given twice
-	//   identity       kind, name and namespace agree with the URL; there is metadata
-	//   conform        unknown fields are reported and dropped, values are canonical, defaults are filled in
+	//   identity       kind, name and namespace agree with the URL; unknown fields are reported; there is metadata
+	//   conform        values are canonical, defaults are filled in
 	//   mutate         mutating plugins
 	//   validate       schema and the rules of the document
 	//   admit          validating plugins see exactly what will be acted upon
 	// connections
 	//   required       the caller has the verbs that the kind requires beside that of the method
 	//   options        read from the query, defaulted and validated
-	//   object         it is there
 	//   mutate         mutating plugins see the options; what they change is defaulted and validated again
-	//   admit          validating plugins
+	//   admit          validating plugins; whom they refuse does not learn whether there is an object
+	//   object         it is there
 	//   connect        the handler of the kind
 	// delete
 	//   read           the object that is meant, or that there is none

@@ -77,17 +77,20 @@ type write struct {
 	shown        registry.Tree // object.old in the stored form, once it is needed
 	full         registry.Tree // stored.new with the defaults that readers fill in; nil if it has them
 
-	sight   sight
-	key     string
-	entry   *watch.Entry // the stored entry, nil if absent
-	encoded []byte       // canonical JSON of stored.new
-	value   []byte       // ends with encoded, behind room for the header of a record
-	shared  *shared      // what is stored instead, for the sake of other programs on the store; mostly nil
-	checks  []storage.Op // must hold at the commit (design rule 2)
-	assumed bool         // the checks are remembered ones, and the store has not been asked
-	own     bool         // sent.new and the metadata in it are maps that only this try has: it may change them
-	remove  bool         // the last finalizer is gone: the object is removed instead of stored
+	sight                 sight
+	key                   string
+	entry                 *watch.Entry // the stored entry, nil if absent
+	encoded               []byte       // canonical JSON of stored.new
+	value                 []byte       // ends with encoded, behind room for the header of a record
+	shared                *shared      // what is stored instead, for the sake of other programs on the store; mostly nil
+	checks                []storage.Op // must hold at the commit (design rule 2)
+	assumed               bool         // the checks are remembered ones, and the store has not been asked
+	own                   bool         // sent.new and the metadata in it are maps that only this try has: it may change them
+	understood, canonical bool         // what was sent has been judged alone; it is in canonical form too
 
+	remove bool // the last finalizer is gone: the object is removed instead of stored
+
+	claimed    registry.Tree // metadata as it was sent where it stays as it is stored, if plugins are to see it
 	applied    registry.Tree // the configuration of a server-side apply
 	owners     []any         // managedFields of the object after a write through a view
 	complaints []complaint   // unknown and repeated fields

@@ -20,6 +20,23 @@ const shirts = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDe
 "spec":{"type":"object","properties":{"color":{"type":"string","default":"white"},"size":{"type":"integer","minimum":1}}},
 "status":{"type":"object","properties":{"washed":{"type":"boolean"}}}}}}}]}}`
 
+// A subresource that the version of a custom resource does not have is an object that is not there.
+func TestCRD_ASubresourceThatIsNotThere(t *testing.T) {
+	srv := apitest.New(t, crd.Kinds())
+	establish(t, srv, shirts)
+	for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
+		for _, sub := range []string{"scale", "exec"} {
+			code, answer := call(t, srv, method, "/apis/shop.example.com/v1/namespaces/default/shirts/a/"+sub, "{}")
+			require.Equal(t, 404, code, "%v", answer)
+			require.Equal(t, `shirts.shop.example.com "a" not found`, answer["message"])
+			require.Equal(t, map[string]any{"group": "shop.example.com", "kind": "shirts", "name": "a"}, answer["details"])
+		}
+	}
+	code, answer := call(t, srv, "GET", "/apis/shop.example.com/v1/shirts/a/scale", "")
+	require.Equal(t, 404, code)
+	require.Equal(t, "the server could not find the requested resource", answer["message"])
+}
+
 // call sends a request and returns the decoded answer.
 func call(t *testing.T, srv *apitest.Server, method, path, body string) (int, map[string]any) {
 	t.Helper()

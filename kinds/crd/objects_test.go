@@ -199,6 +199,8 @@ func TestCRD_15_UPDATE_12_ReplicasThatAreNotStated(t *testing.T) {
 		code, got := sendPatch(t, srv, lampsPath+"/patched/scale", meta.MergePatch, `{"metadata":{"labels":{"a":"b"}}}`)
 		require.Equal(t, 400, code, "%v", got)
 		require.Contains(t, got["message"], unstated+"cannot be empty")
+		code, got = sendPatch(t, srv, lampsPath+"/patched/scale", meta.JSONPatch, `[{"op":"replace","path":"/spec","value":7}]`)
+		require.Equal(t, 422, code, "%v", got)
 		require.Equal(t, map[string]any{"color": "white"}, spec("patched"))
 
 		set := func(name, spec string) {
@@ -209,6 +211,14 @@ func TestCRD_15_UPDATE_12_ReplicasThatAreNotStated(t *testing.T) {
 		for name, write := range map[string]func(name string){
 			"zero-patched": func(name string) {
 				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.MergePatch, `{"spec":{"replicas":0}}`)
+				require.Equal(t, 200, code, "%v", got)
+			},
+			"null-merged": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.MergePatch, `{"spec":{"replicas":null}}`)
+				require.Equal(t, 200, code, "%v", got)
+			},
+			"null-added": func(name string) {
+				code, got := sendPatch(t, srv, lampsPath+"/"+name+"/scale", meta.JSONPatch, `[{"op":"add","path":"/spec/replicas","value":null}]`)
 				require.Equal(t, 200, code, "%v", got)
 			},
 			"zero-put": func(name string) { set(name, `{"replicas":0}`) },
@@ -303,6 +313,25 @@ func TestCRD_08_IllTypedMetadataIsABadRequest(t *testing.T) {
 	require.Equal(t, 422, code, "the schema says the rest: %v", answer)
 	got := create(t, srv, "a", `{"inner":{"apiVersion":"v1","kind":"K","metadata":null}}`)
 	require.Equal(t, map[string]any{"apiVersion": "v1", "kind": "K", "metadata": map[string]any{}}, got["spec"].(map[string]any)["inner"])
+}
+
+// A patch of the status is judged by the schema of the status alone, but its metadata is decoded whole.
+func TestCRD_08_IllTypedMetadataOfAPatchIsInvalid(t *testing.T) {
+	srv := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{WrongTypeIsBadRequest: true}}}.New(t, crd.Kinds())
+	establish(t, srv, lamps)
+	create(t, srv, "a", `{}`)
+	for _, sub := range []string{"", "/status"} {
+		for body, as := range map[string]meta.PatchType{
+			`{"metadata":{"finalizers":{}}}`:                           meta.MergePatch,
+			`{"metadata":{"labels":[]}}`:                               meta.MergePatch,
+			`[{"op":"add","path":"/metadata/labels","value":-1}]`:      meta.JSONPatch,
+			`[{"op":"add","path":"/metadata/generation","value":"x"}]`: meta.JSONPatch,
+		} {
+			code, answer := sendPatch(t, srv, lampsPath+"/a"+sub, as, body)
+			require.Equal(t, 422, code, "%s %s: %v", sub, body, answer)
+			require.Contains(t, answer["message"], "patch: Invalid value: ")
+		}
+	}
 }
 
 // The order of the items of a keyed list is no change.

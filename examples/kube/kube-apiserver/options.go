@@ -351,6 +351,9 @@ func (o *options) settings() []kindwright.Option {
 		ResetByEmptyList:      true,
 	}
 	like.EmulatedVersion = o.release()
+	if o.securePort != 0 {
+		like.ServerAddress = o.externalAddress()
+	}
 	return []kindwright.Option{
 		like,
 		kindwright.Before("body", o.zpages),

@@ -35,8 +35,7 @@ type zpage struct {
 	object func() map[string]any
 }
 
-// zpages serves /statusz, /flagz and /configz to those who may read these paths. Gates switch the
-// first two off.
+// zpages serves /statusz and /flagz to those who may read these paths, unless gates switch them off.
 func (o *options) zpages(next http.Handler) http.Handler {
 	started := time.Now()
 	pages := map[string]zpage{}
@@ -52,14 +51,11 @@ func (o *options) zpages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page, known := pages[r.URL.Path]
 		switch {
-		case !known && r.URL.Path != "/configz":
+		case !known:
 			next.ServeHTTP(w, r)
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		case !known:
-			w.Header().Set("Content-Type", "application/json")
-			_, _ = io.WriteString(w, "{}\n") // the reader may be gone
 		default:
 			page.serve(w, r, o.features[gateCBOR].on)
 		}
