@@ -14,11 +14,11 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// batch are the kinds of the group of that name.
 // jobsLeavePods is for clients that delete jobs and may expect their pods to go.
 const jobsLeavePods = "the pods of a job stay when it is deleted without a propagationPolicy; " +
 	"set propagationPolicy=Background to delete them too, or propagationPolicy=Orphan to keep them without this warning"
 
+// batch are the kinds of the group of that name.
 func batch(c *cluster) []registry.Definition {
 	const jobContainers = "spec.jobTemplate." + podContainers
 	return []registry.Definition{
