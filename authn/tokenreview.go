@@ -59,9 +59,9 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec, own
 	if len(known) == 0 {
 		known = own
 	}
-	meant := among(spec.Audiences, known)
+	meant := MatchingAudiences(spec.Audiences, known)
 	if len(spec.Audiences) == 0 {
-		if meant = among(own, known); len(meant) == 0 {
+		if meant = MatchingAudiences(own, known); len(meant) == 0 {
 			meant = slices.Clone(own) // which the authenticator knows by other names
 		}
 	}
@@ -71,9 +71,28 @@ func ReviewToken(ctx context.Context, a Authenticator, spec TokenReviewSpec, own
 	return TokenReviewStatus{Authenticated: true, User: u.Info(), Audiences: meant}
 }
 
-// among returns those of a list that are in the other one.
-func among(list, of []string) []string {
-	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return !slices.Contains(of, name) })
+// MatchingAudiences returns those of a list of audiences that are in the other one, in their order. Both may
+// have thousands: whoever may ask for tokens and for reviews chooses them.
+func MatchingAudiences(list, of []string) (out []string) {
+	const few = 16
+	if len(list) <= few || len(of) <= few {
+		for _, name := range list {
+			if slices.Contains(of, name) {
+				out = append(out, name)
+			}
+		}
+		return out
+	}
+	has := make(map[string]bool, len(of))
+	for _, name := range of {
+		has[name] = true
+	}
+	for _, name := range list {
+		if has[name] {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // valueless is a context that keeps only the deadline of another.

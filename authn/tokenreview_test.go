@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/internal/effort"
 )
 
 func review(t *testing.T, a authn.Authenticator, token string, audiences ...string) authn.TokenReviewStatus {
@@ -96,4 +98,22 @@ func TestREVIEW_06_AudiencesAreVouchedFor(t *testing.T) {
 		require.False(t, s.Authenticated)
 		require.Empty(t, s.User)
 	}
+}
+
+// S22: the audiences of a token and those of a review are not compared in pairs.
+func TestS22_ManyAudiencesAreComparedOnce(t *testing.T) {
+	named := func(prefix string) (out []string) {
+		for i := range effort.Of(400_000) {
+			out = append(out, prefix+strconv.Itoa(i))
+		}
+		return append(out, "both")
+	}
+	a := authn.Func(func(r *http.Request) (authn.User, bool, error) {
+		asked, _ := authn.AudiencesFrom(r.Context())
+		return authn.User{Name: "ann", Audiences: authn.MatchingAudiences(named("a"), asked)}, true, nil
+	})
+	require.Equal(t, []string{"both"}, review(t, a, "good", named("b")...).Audiences)
+	require.Equal(t, []string{"both"}, authn.ReviewToken(t.Context(), authn.Func(func(*http.Request) (authn.User, bool, error) {
+		return authn.User{Name: "ann", Audiences: named("a")}, true, nil
+	}), authn.TokenReviewSpec{Token: "good", Audiences: named("b")}).Audiences)
 }

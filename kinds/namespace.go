@@ -265,8 +265,12 @@ func validateNewNamespace(_ context.Context, ns *Namespace, f *status.Fields) {
 
 // checkFinalizers rejects new finalizers that are not qualified names.
 func checkFinalizers(now, before []string, f *status.Fields) {
+	had := make(map[string]bool, len(before))
+	for _, name := range before {
+		had[name] = true
+	}
 	for i, name := range now {
-		if slices.Contains(before, name) {
+		if had[name] {
 			continue
 		}
 		at := f.At("spec", "finalizers").Index(i)

@@ -9,6 +9,7 @@ import (
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
+	"github.com/kindwright/kindwright/internal/request"
 	trees "github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -54,8 +55,8 @@ func (g guardian) role(ctx context.Context, t, old registry.Tree) (registry.Tree
 		Resource:  meta.GroupVersionResource{Group: g.group, Version: "*", Resource: g.plural},
 		Namespace: obj.Metadata.Namespace,
 	}
-	if old != nil {
-		target.Name = obj.Metadata.Name // a POST has no name
+	if old != nil || g.names(ctx, obj.Metadata.Name) {
+		target.Name = obj.Metadata.Name
 	}
 	u, have, free, err := g.caller(ctx, "escalate", target)
 	if err != nil || free {
@@ -71,6 +72,13 @@ func (g guardian) role(ctx context.Context, t, old registry.Tree) (registry.Tree
 		}
 	}
 	return t, nil
+}
+
+// names reports whether the request is about the object of this name, as an apply or a PUT is that creates it.
+// A POST has no name.
+func (g guardian) names(ctx context.Context, name string) bool {
+	info := request.From(ctx)
+	return info != nil && info.Group == g.group && info.Resource == g.plural && info.Name == name
 }
 
 // binding is the hook of bindings.

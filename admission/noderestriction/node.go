@@ -61,7 +61,7 @@ func forbiddenLabels(now, before map[string]any) []string {
 	a, b := tree.Map(now, "metadata", "labels"), tree.Map(before, "metadata", "labels")
 	var out []string
 	check := func(key string) {
-		if !mayLabel(key) && !slices.Contains(out, key) {
+		if !mayLabel(key) {
 			out = append(out, key)
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kindwright/kindwright/admission/noderestriction"
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -358,4 +359,19 @@ func TestNODEAZ_01_ANodeAsksForCertificatesOfItsPods(t *testing.T) {
 		{"UPDATE", of + "/status", "r", "", ask("n1", "u1", "certain", "p6", "acc", "a1"), "may only create"},
 		{"DELETE", of, "r", ask("n1", "u1", "certain", "p6", "acc", "a1"), "", "may only create"},
 	})
+}
+
+// S22: each label is looked at once, however many there are.
+func TestS22_ManyLabelsOfANode(t *testing.T) {
+	var labels strings.Builder
+	n := effort.Of(400_000)
+	for i := range n {
+		fmt.Fprintf(&labels, `,"kubernetes.io/%d":""`, i)
+	}
+	chain, err := admission.NewChain(noderestriction.Plugin(""))
+	require.NoError(t, err)
+	w := write{op: "UPDATE", of: "/nodes", name: "n1", old: labelled(`"kubernetes.io/gone":""`), now: labelled(labels.String()[1:])}
+	_, _, err = chain.Mutate(t.Context(), w.request(authn.User{Name: "system:node:n1", Groups: []string{"system:nodes"}}))
+	require.Equal(t, meta.ReasonForbidden, status.ReasonOf(err))
+	require.Equal(t, n, strings.Count(err.Error(), ", kubernetes.io/"), "and the first one")
 }

@@ -263,7 +263,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 		return authn.User{}, false, fmt.Errorf("token of issuer %s: %w", issuer, err)
 	}
 	if asked, ok := authn.AudiencesFrom(r.Context()); ok {
-		u.Audiences = slices.DeleteFunc(slices.Clone(u.Audiences), func(meant string) bool { return !slices.Contains(asked, meant) })
+		u.Audiences = authn.MatchingAudiences(u.Audiences, asked)
 		if len(u.Audiences) == 0 {
 			return authn.User{}, false, errors.New("the token is meant for none of the audiences that are asked about")
 		}

@@ -2,7 +2,6 @@ package serviceaccount
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/kindwright/kindwright/authn"
@@ -83,15 +82,7 @@ func (a *audiences) UnmarshalJSON(text []byte) error {
 }
 
 // among returns the audiences that a list has.
-func (a audiences) among(list []string) []string {
-	var out []string
-	for _, one := range a {
-		if slices.Contains(list, one) {
-			out = append(out, one)
-		}
-	}
-	return out
-}
+func (a audiences) among(list []string) []string { return authn.MatchingAudiences(a, list) }
 
 // skew is how much the clocks of the servers of a cluster may differ.
 const skew = time.Minute

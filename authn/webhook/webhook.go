@@ -275,7 +275,7 @@ func (w *Webhook) judge(s authn.TokenReviewStatus, token string, audiences []str
 		if len(got) == 0 {
 			got = w.options.Audiences // the webhook does not support audiences
 		}
-		meant = slices.DeleteFunc(slices.Clone(audiences), func(a string) bool { return !slices.Contains(got, a) })
+		meant = authn.MatchingAudiences(audiences, got)
 		if len(meant) == 0 {
 			return verdict{}
 		}

@@ -10,11 +10,15 @@ import (
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/clip"
 )
 
 // maxAtoms bounds a comparison. The combinations of a large object are more than a server can go
 // through.
 const maxAtoms = 500_000
+
+// maxWords bounds how many words of rules that are in no keys a comparison goes through.
+const maxWords = 100_000_000
 
 // ErrTooMany says that rules have too many combinations of words to be compared with others.
 var ErrTooMany = errors.New("the rules have too many combinations of verbs, groups, resources and names to be compared")
@@ -27,7 +31,15 @@ var ErrTooMany = errors.New("the rules have too many combinations of verbs, grou
 // that there are today.
 // Source: RBAC-06.
 func Covers(have, want []PolicyRule) (missing []PolicyRule, err error) {
+	return lacking(have, want, maxAtoms)
+}
+
+// lacking is Covers that returns at most so many permissions.
+func lacking(have, want []PolicyRule, most int) (missing []PolicyRule, err error) {
 	p, left := compile(have), maxAtoms
+	if words := p.words(); words > 0 {
+		left = min(left, maxWords/words)
+	}
 	whole := slices.ContainsFunc(have, func(r PolicyRule) bool {
 		return slices.Contains(r.Verbs, All) && slices.Contains(r.APIGroups, All) && slices.Contains(r.Resources, All) && len(r.ResourceNames) == 0
 	})
@@ -43,7 +55,7 @@ func Covers(have, want []PolicyRule) (missing []PolicyRule, err error) {
 		r.atoms(func(atom PolicyRule, q query) {
 			for _, verb := range r.Verbs {
 				q.verb, q.bits = verb, anyVerb|bit(verb)
-				if !p.allow(&q) {
+				if len(missing) < most && !p.allow(&q) {
 					atom.Verbs = []string{verb}
 					missing = append(missing, atom)
 				}
@@ -77,7 +89,7 @@ func (r *PolicyRule) atoms(yield func(PolicyRule, query)) {
 // Escalation returns an error if the user, who has these rules, would grant more by want. Its text is
 // that of Kubernetes.
 func Escalation(u authn.User, have authz.Rules, want []PolicyRule) error {
-	missing, err := Covers(fromAuthz(have), want)
+	missing, err := lacking(fromAuthz(have), want, maxListed)
 	if err != nil {
 		return fmt.Errorf("user %q (groups=%q) is attempting to grant RBAC permissions: %w", u.Name, u.Groups, err)
 	}
@@ -86,12 +98,17 @@ func Escalation(u authn.User, have authz.Rules, want []PolicyRule) error {
 	}
 	var lines []string
 	for _, r := range Compact(missing) {
-		lines = append(lines, r.String())
+		lines = append(lines, clip.Text(r.brief().String(), maxLine))
 	}
 	slices.Sort(lines)
 	lines = slices.Compact(lines)
-	if more := len(lines) - maxLines; more > 0 {
+	switch more := len(lines) - maxLines; {
+	case more > 0 && len(missing) == maxListed:
+		lines = append(lines[:maxLines], fmt.Sprintf("and more than %d more", more))
+	case more > 0:
 		lines = append(lines[:maxLines], fmt.Sprintf("and %d more", more))
+	case len(missing) == maxListed:
+		lines = append(lines, "and more")
 	}
 	text := fmt.Sprintf("user %q (groups=%q) is attempting to grant RBAC permissions not currently held:\n%s", u.Name, u.Groups, strings.Join(lines, "\n"))
 	if have.Why != "" {
@@ -100,8 +117,25 @@ func Escalation(u authn.User, have authz.Rules, want []PolicyRule) error {
 	return errors.New(text)
 }
 
-// maxLines limits how many permissions a message lists.
-const maxLines = 100
+// The bounds of a message about what is missing. A word can be as long as a body, and it is a part of
+// each combination.
+const (
+	maxLines  = 100
+	maxLine   = 2048   // bytes
+	maxWord   = 512    // bytes
+	maxListed = 10_000 // permissions that are looked for
+)
+
+// brief returns the rule with shorter words.
+func (r PolicyRule) brief() PolicyRule {
+	for _, list := range []*[]string{&r.Verbs, &r.APIGroups, &r.Resources, &r.NonResourceURLs, &r.ResourceNames} {
+		*list = slices.Clone(*list)
+		for i, word := range *list {
+			(*list)[i] = clip.Text(word, maxWord)
+		}
+	}
+	return r
+}
 
 func fromAuthz(rules authz.Rules) []PolicyRule {
 	var out []PolicyRule
@@ -118,6 +152,7 @@ func fromAuthz(rules authz.Rules) []PolicyRule {
 // that of the first rule about each.
 func Compact(rules []PolicyRule) []PolicyRule {
 	at := map[key]int{}
+	known := map[int]map[string]bool{} // the verbs of the rules that others have joined
 	var out []PolicyRule
 	for _, r := range rules {
 		keys := map[key]struct{}{}
@@ -133,14 +168,25 @@ func Compact(rules []PolicyRule) []PolicyRule {
 				out = append(out, r)
 				continue
 			}
+			if known[i] == nil {
+				known[i], out[i].Verbs = setOf(out[i].Verbs), slices.Clip(out[i].Verbs) // which are the caller's
+			}
 			for _, verb := range r.Verbs {
-				if !slices.Contains(out[i].Verbs, verb) {
-					out[i].Verbs = append(slices.Clip(out[i].Verbs), verb)
+				if !known[i][verb] {
+					known[i][verb], out[i].Verbs = true, append(out[i].Verbs, verb)
 				}
 			}
 		}
 	}
 	return out
+}
+
+func setOf(words []string) map[string]bool {
+	set := make(map[string]bool, len(words))
+	for _, word := range words {
+		set[word] = true
+	}
+	return set
 }
 
 // String shows the rule as Kubernetes does in messages.
@@ -174,10 +220,11 @@ func (r PolicyRule) Equal(other PolicyRule) bool {
 // Source: RBAC-08.
 func Union(roles map[string][]PolicyRule) []PolicyRule {
 	var out []PolicyRule
+	known := map[string]bool{}
 	for _, name := range slices.SortedFunc(maps.Keys(roles), cmp.Compare[string]) {
 		for _, r := range roles[name] {
-			if !slices.ContainsFunc(out, r.Equal) {
-				out = append(out, r)
+			if text := r.String(); !known[text] {
+				known[text], out = true, append(out, r)
 			}
 		}
 	}

@@ -39,7 +39,7 @@ type binding struct {
 	ref      ref
 	subjects []Subject
 	role     RoleRef
-	holdings []*holding // for the subjects, nil for those that stand for nobody
+	holdings []*holding // for the subjects that stand for somebody, each once
 }
 
 // NewIndex returns an empty index. GroupDomain is that of the server, such as "k8s.io", and occurs in
@@ -193,23 +193,42 @@ func (x *Index) release(r *role) {
 func (x *Index) setBinding(b *binding) {
 	old := x.bindings[b.ref]
 	x.bindings[b.ref] = b
-	b.holdings = make([]*holding, len(b.subjects))
-	at, ok := b.roleRef()
-	for i, s := range b.subjects {
-		if k := b.scope(s); ok && k.name != "" {
-			b.holdings[i] = x.grant(k, at, &grant{binding: b, subject: s})
-		}
+	if at, ok := b.roleRef(); ok {
+		x.together(func() { x.grantAll(b, at) })
 	}
 	if old != nil {
-		x.revoke(old)
+		x.together(func() { x.revoke(old) })
+	}
+}
+
+// grantAll grants a role to the subjects of a binding. One that is named again gets no more.
+func (x *Index) grantAll(b *binding, at ref) {
+	named := make(map[scopeKey]bool, len(b.subjects))
+	for _, s := range b.subjects {
+		if k := b.scope(s); k.name != "" && !named[k] {
+			named[k] = true
+			b.holdings = append(b.holdings, x.grant(k, at, &grant{binding: b, subject: s}))
+		}
 	}
 }
 
 func (x *Index) dropBinding(r ref) {
 	if old := x.bindings[r]; old != nil {
 		delete(x.bindings, r)
-		x.revoke(old)
+		x.together(func() { x.revoke(old) })
 	}
+}
+
+// together makes the changes of one binding, which may have ten thousands of subjects. The maps of the
+// directory are copied once then, and not for each subject.
+func (x *Index) together(make func()) {
+	if x.bulk {
+		make()
+		return
+	}
+	x.scopes.stage()
+	defer x.scopes.publish()
+	make()
 }
 
 // roleRef returns the role that a binding names. A ClusterRoleBinding cannot name a Role.
@@ -260,17 +279,12 @@ func (x *Index) grant(k scopeKey, at ref, g *grant) *holding {
 
 func (x *Index) revoke(b *binding) {
 	for _, h := range b.holdings {
-		if h == nil {
-			continue
-		}
 		h.grants = slices.DeleteFunc(h.grants, func(g *grant) bool { return g.binding == b })
 		if len(h.grants) > 0 {
 			h.by.Store(h.grants[0])
 			continue
 		}
-		if h.by.Swap(nil) == nil {
-			continue // the binding names the subject twice
-		}
+		h.by.Store(nil)
 		s := h.scope
 		s.remove(h)
 		delete(h.role.holdings, h)

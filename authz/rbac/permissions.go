@@ -116,7 +116,7 @@ func (s *shape) add(k key) {
 // small object could fill the memory.
 const maxKeys = 8192
 
-// maxVerbs limits the verbs of a rule that is in keys.
+// maxVerbs limits the verbs of a rule that is in keys, and the unusual ones of a key.
 const maxVerbs = 64
 
 // permissions are the rules of one role at one time, made for look-ups. They never change.
@@ -160,7 +160,7 @@ func compile(rules []PolicyRule) *permissions {
 	left := maxKeys
 	for _, r := range rules {
 		left -= len(r.APIGroups)*len(r.Resources)*max(len(r.ResourceNames), 1) + len(r.NonResourceURLs)
-		if left < 0 || len(r.Verbs) > maxVerbs {
+		if left < 0 || len(r.Verbs) > maxVerbs || !p.hasRoom(&r) {
 			p.wide, p.about = append(p.wide, r), aboutPaths|aboutResources
 			continue
 		}
@@ -171,6 +171,22 @@ func compile(rules []PolicyRule) *permissions {
 		})
 	}
 	return p
+}
+
+// hasRoom reports whether the keys of a rule can take its verbs. Those of a key are compared in pairs.
+func (p *permissions) hasRoom(r *PolicyRule) bool {
+	room := true
+	r.each(func(k key) { room = room && len(p.keys[k].words)+len(r.Verbs) <= maxVerbs })
+	return room
+}
+
+// words returns how many words the rules have that are not in keys. A question may go through all.
+func (p *permissions) words() (n int) {
+	for i := range p.wide {
+		r := &p.wide[i]
+		n += len(r.Verbs) + len(r.APIGroups) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	return n
 }
 
 // each calls add with the keys of a rule.

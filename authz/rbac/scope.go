@@ -115,9 +115,8 @@ type table struct {
 // cell names a witness for each verb of a key: a holding that allows it.
 type cell struct {
 	mask  uint32
-	usual []atomic.Pointer[witness] // one for each bit of mask, in their order
-	words []string
-	other []atomic.Pointer[witness] // one for each word
+	usual []atomic.Pointer[witness]           // one for each bit of mask, in their order
+	other map[string]*atomic.Pointer[witness] // by the unusual verb
 }
 
 // witness is a holding and the permissions for which it was chosen. It counts while both are true.
@@ -141,10 +140,8 @@ func (c *cell) find(k key, q *query, s *state) *grant {
 			return g
 		}
 	}
-	if len(c.words) > 0 {
-		if i := slices.Index(c.words, q.verb); i >= 0 {
-			return s.ask(&c.other[i], k, 0, q.verb)
-		}
+	if slot := c.other[q.verb]; slot != nil {
+		return s.ask(slot, k, 0, q.verb)
 	}
 	return nil
 }
@@ -189,9 +186,9 @@ type build struct {
 
 // draft is a cell that is being made.
 type draft struct {
-	verbs
+	mask  uint32
 	usual map[uint32]*witness
-	other []*witness
+	other map[string]*witness
 }
 
 // maxWalked is how many roles are compared one by one.
@@ -228,17 +225,17 @@ func (s *scope) step(budget int) int {
 	return budget
 }
 
-// add adds the permissions of a holding and returns how many keys they have.
+// add adds the permissions of a holding and returns how many keys and unusual verbs they have.
 func (b *build) add(h *holding) int {
 	p := h.role.permissions.Load()
 	if p == nil {
 		return 1
 	}
-	w := &witness{h, p}
+	w, done := &witness{h, p}, len(p.keys)+1
 	for k, v := range p.keys {
 		d := b.draft[k]
 		if d.usual == nil {
-			d.usual = map[uint32]*witness{}
+			d.usual, d.other = map[uint32]*witness{}, map[string]*witness{}
 			b.table.add(k)
 		}
 		for rest := v.mask &^ d.mask; rest != 0; rest &= rest - 1 {
@@ -246,27 +243,29 @@ func (b *build) add(h *holding) int {
 		}
 		d.mask |= v.mask
 		for _, word := range v.words {
-			if !slices.Contains(d.words, word) {
-				d.words, d.other = append(d.words, word), append(d.other, w)
-			}
+			d.other[word] = w
 		}
+		done += len(v.words)
 		b.draft[k] = d
 	}
 	if len(p.wide) > 0 {
 		b.wide = append(b.wide, h)
 	}
-	return len(p.keys) + 1
+	return done
 }
 
 func (d *draft) cell() *cell {
-	c := &cell{mask: d.mask, words: d.words}
+	c := &cell{mask: d.mask}
 	c.usual = make([]atomic.Pointer[witness], bits.OnesCount32(d.mask))
 	for b, w := range d.usual {
 		c.usual[bits.OnesCount32(d.mask&(b-1))].Store(w)
 	}
-	c.other = make([]atomic.Pointer[witness], len(d.other))
-	for i, w := range d.other {
-		c.other[i].Store(w)
+	if len(d.other) > 0 {
+		c.other = make(map[string]*atomic.Pointer[witness], len(d.other))
+	}
+	for word, w := range d.other {
+		c.other[word] = new(atomic.Pointer[witness])
+		c.other[word].Store(w)
 	}
 	return c
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -56,11 +55,7 @@ func checkPodReplaced(p, old *corev1.PodSpec, f *status.Fields) {
 	now.ActiveDeadlineSeconds = before.ActiveDeadlineSeconds
 	checkTolerationUpdate(now.Tolerations, before.Tolerations, f.At("spec", "tolerations"))
 	now.Tolerations = before.Tolerations
-	for i, gate := range now.SchedulingGates {
-		if !slices.Contains(before.SchedulingGates, gate) {
-			f.At("spec", "schedulingGates").Index(i).Child("name").Forbidden("only deletion is allowed, but found new scheduling gate '" + gate.Name + "'")
-		}
-	}
+	checkGateUpdate(now.SchedulingGates, before.SchedulingGates, f.At("spec", "schedulingGates"))
 	now.SchedulingGates = before.SchedulingGates
 	if len(before.SchedulingGates) > 0 {
 		checkGatedUpdate(now, before, f)
@@ -86,13 +81,28 @@ func checkDeadlineUpdate(now, before *int64, at status.Field) {
 
 // checkTolerationUpdate reports tolerations that are gone, or changed beyond their seconds.
 func checkTolerationUpdate(now, before []corev1.Toleration, at status.Field) {
+	kept := make(map[corev1.Toleration]bool, len(now))
+	for _, t := range now {
+		t.TolerationSeconds = nil
+		kept[t] = true
+	}
 	for _, old := range before {
-		if !slices.ContainsFunc(now, func(t corev1.Toleration) bool {
-			t.TolerationSeconds = old.TolerationSeconds
-			return t == old
-		}) {
+		if old.TolerationSeconds = nil; !kept[old] {
 			at.Forbidden("existing toleration can not be modified except its tolerationSeconds")
 			return
+		}
+	}
+}
+
+// checkGateUpdate reports gates that are new.
+func checkGateUpdate(now, before []corev1.PodSchedulingGate, at status.Field) {
+	had := make(map[corev1.PodSchedulingGate]bool, len(before))
+	for _, gate := range before {
+		had[gate] = true
+	}
+	for i, gate := range now {
+		if !had[gate] {
+			at.Index(i).Child("name").Forbidden("only deletion is allowed, but found new scheduling gate '" + gate.Name + "'")
 		}
 	}
 }

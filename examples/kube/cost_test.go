@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,28 @@ func TestS22_ManyUsagesAreComparedOnce(t *testing.T) {
 	}
 	require.Equal(t, 2, duplicates)
 	require.Equal(t, len(usages)+3, f.Len())
+}
+
+// S22: each update of a pod compared its tolerations and its gates in pairs: 33 bytes took as long as the pod is
+// large.
+func TestS22_UpdatesOfPodsCompareOnce(t *testing.T) {
+	var tolerations []corev1.Toleration
+	var gates []corev1.PodSchedulingGate
+	seconds := int64(1)
+	for i := range effort.Of(400_000) {
+		tolerations = append(tolerations, corev1.Toleration{Key: strconv.Itoa(i), Operator: corev1.TolerationOpExists})
+		gates = append(gates, corev1.PodSchedulingGate{Name: strconv.Itoa(i)})
+	}
+	longer := slices.Clone(tolerations)
+	slices.Reverse(longer)
+	longer[0].TolerationSeconds = &seconds
+	f := &status.Fields{}
+	checkTolerationUpdate(longer, tolerations, f.At("spec", "tolerations"))
+	checkGateUpdate(gates[1:], gates, f.At("spec", "schedulingGates"))
+	require.Empty(t, f.Errors())
+	checkTolerationUpdate(longer[1:], tolerations, f.At("spec", "tolerations"))
+	checkGateUpdate(gates, gates[:len(gates)-1], f.At("spec", "schedulingGates"))
+	require.Len(t, f.Errors(), 2)
 }
 
 // S1: what hides each other in a pod is not found in pairs, and not told beyond what an answer shows. A deployment of

@@ -18,6 +18,7 @@ type Cache[T any] struct {
 
 	mu      sync.Mutex
 	young   map[digest]entry[T] // those that were used lately
+	bytes   int                 // of the young tokens
 	old     map[digest]entry[T]
 	flights map[digest]*flight[T]
 }
@@ -29,19 +30,25 @@ type entry[T any] struct {
 	proved  T
 	expires time.Time
 	by      any // what it was verified with
+	size    int // of the token
 }
 
 // flight is a verification that is under way.
 type flight[T any] struct {
 	done  chan struct{}
 	by    any
+	size  int
 	entry entry[T]
 	err   error
 
 	abandoned bool // the context of the one who ran it has ended
 }
 
-// New returns a cache of at most limit tokens. Those that nobody uses leave first.
+// usualSize is how long tokens usually are, at most. What a longer one proves, such as who it is meant for, may
+// be long too, so it takes the place of several.
+const usualSize = 2 << 10
+
+// New returns a cache of at most limit tokens, or of fewer long ones. Those that nobody uses leave first.
 func New[T any](limit int) *Cache[T] {
 	var secret [sha256.Size]byte
 	_, _ = rand.Read(secret[:]) // never fails
@@ -68,7 +75,7 @@ func (c *Cache[T]) Get(ctx context.Context, token string, by any, prove func(con
 		}
 		f, running := c.flights[id]
 		if !running || f.by != by {
-			f = &flight[T]{done: make(chan struct{}), by: by}
+			f = &flight[T]{done: make(chan struct{}), by: by, size: len(token)}
 			c.flights[id] = f
 			c.mu.Unlock()
 			return c.fly(ctx, id, f, prove)
@@ -104,7 +111,7 @@ func (c *Cache[T]) fly(ctx context.Context, id digest, f *flight[T], prove func(
 	}()
 	f.err, f.abandoned = errPanicked, true // until prove has returned
 	proved, expires, err := prove(ctx)
-	f.entry, f.err, f.abandoned = entry[T]{proved, expires, f.by}, err, ctx.Err() != nil
+	f.entry, f.err, f.abandoned = entry[T]{proved, expires, f.by, f.size}, err, ctx.Err() != nil
 	return proved, err
 }
 
@@ -120,8 +127,7 @@ func (c *Cache[T]) find(id digest, by any) (e entry[T], ok bool) {
 		}
 	}
 	if e.by != by || !time.Now().Before(e.expires) {
-		delete(c.young, id)
-		delete(c.old, id)
+		c.drop(id)
 		return e, false
 	}
 	if !young {
@@ -130,13 +136,21 @@ func (c *Cache[T]) find(id digest, by any) (e entry[T], ok bool) {
 	return e, true
 }
 
+// drop forgets an entry, if there is one.
+func (c *Cache[T]) drop(id digest) {
+	c.bytes -= c.young[id].size
+	delete(c.young, id)
+	delete(c.old, id)
+}
+
 // keep remembers an entry. When half of the limit is young, those that are not become old, and the
 // old ones leave.
 func (c *Cache[T]) keep(id digest, e entry[T]) {
-	delete(c.old, id)
+	c.drop(id)
 	c.young[id] = e
-	if len(c.young) > c.limit/2 {
-		c.old, c.young = c.young, map[digest]entry[T]{}
+	c.bytes += e.size
+	if most := c.limit / 2; len(c.young) > most || c.bytes > most*usualSize {
+		c.old, c.young, c.bytes = c.young, map[digest]entry[T]{}, 0
 	}
 }
 

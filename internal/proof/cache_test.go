@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,6 +59,34 @@ func TestACacheIsBounded(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.EqualValues(t, 1901, p.calls.Load(), "what is not used leaves")
+}
+
+// S1: long tokens take the place of several. Whoever may ask for tokens could fill gigabytes with those that
+// are meant for thousands of audiences.
+func TestS1_LongTokensTakeMoreRoom(t *testing.T) {
+	c, p := proof.New[string](1000), &prover{life: time.Hour}
+	get := func(i int) {
+		_, err := c.Get(t.Context(), fmt.Sprint(i)+strings.Repeat("x", 64<<10), 1, p.prove)
+		require.NoError(t, err)
+	}
+	for i := range 100 {
+		get(i)
+		get(0)
+	}
+	require.EqualValues(t, 100, p.calls.Load(), "what is used stays")
+	for i := range 50 {
+		get(1 + i)
+	}
+	require.EqualValues(t, 150, p.calls.Load(), "what is not used leaves")
+	for i := range 400 {
+		_, err := c.Get(t.Context(), fmt.Sprint("short", i), 1, p.prove)
+		require.NoError(t, err)
+	}
+	for i := range 400 {
+		_, err := c.Get(t.Context(), fmt.Sprint("short", i), 1, p.prove)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 550, p.calls.Load(), "short ones have as much room as before")
 }
 
 func TestAFailureIsNotRemembered(t *testing.T) {
