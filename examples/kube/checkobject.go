@@ -716,6 +716,8 @@ func checkPriorityClass(c *schedulingv1.PriorityClass, f *status.Fields) {
 }
 
 func checkPriorityClassUpdate(c, old *schedulingv1.PriorityClass, f *status.Fields) {
-	same(f.At("value"), c.Value == old.Value, c.Value)
+	if c.Value != old.Value {
+		f.At("value").Forbidden("the value of a class stays")
+	}
 	same(f.At("preemptionPolicy"), reflect.DeepEqual(c.PreemptionPolicy, old.PreemptionPolicy), c.PreemptionPolicy)
 }
