@@ -275,9 +275,21 @@ func checkSuccessPolicy(s *batchv1.JobSpec, at status.Field) {
 
 // countIndexes returns how many indexes a text such as 0,2-4 names, and whether it names any in their order.
 func countIndexes(text string, completions int32) (count int32, ok bool) {
+	spans, ok := indexSpans(text, completions)
+	for _, s := range spans {
+		count += int32(s.last - s.first + 1) //nolint:gosec // below the completions, which are an int32
+	}
+	return count, ok
+}
+
+// span are the numbers from first to last.
+type span struct{ first, last int }
+
+// indexSpans reads a text such as 0,2-4. It is wrong if its numbers do not rise, or reach the completions.
+func indexSpans(text string, completions int32) (out []span, ok bool) {
 	last := -1
 	if text == "" {
-		return 0, true
+		return nil, true
 	}
 	for part := range strings.SplitSeq(text, ",") {
 		from, to, isRange := strings.Cut(part, "-")
@@ -287,11 +299,11 @@ func countIndexes(text string, completions int32) (count int32, ok bool) {
 			high, err = strconv.Atoi(to)
 		}
 		if err != nil || low <= last || high >= int(completions) || isRange && low >= high {
-			return 0, false
+			return nil, false
 		}
-		last, count = high, count+int32(high-low+1) //nolint:gosec // below the completions, which are an int32
+		last, out = high, append(out, span{first: low, last: high})
 	}
-	return count, true
+	return out, true
 }
 
 func (c *cluster) checkJobUpdate(j, old *batchv1.Job, f *status.Fields) {

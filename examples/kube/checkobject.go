@@ -198,30 +198,6 @@ func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
 	}
 }
 
-func checkQuota(q *corev1.ResourceQuota, f *status.Fields) {
-	for _, name := range amountNames(q.Spec.Hard) {
-		at := f.At("spec", "hard").Key(string(name))
-		if isResource(at, name) && !strings.Contains(string(name), "/") && (name == "storage" || name == "limits.storage") {
-			at.Invalid(string(name), "must be a standard resource for quota")
-		}
-		if amount := q.Spec.Hard[name]; amount.Sign() < 0 {
-			at.Invalid(amount.String(), "must be greater than or equal to 0")
-		} else if isCount(name) && amount.MilliValue()%1000 != 0 {
-			at.Invalid(amount.String(), "must be an integer")
-		}
-	}
-}
-
-// isCount reports whether a quota counts objects.
-func isCount(name corev1.ResourceName) bool {
-	switch name {
-	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
-		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
-		return true
-	}
-	return strings.HasPrefix(string(name), "count/")
-}
-
 func checkLimitRange(r *corev1.LimitRange, f *status.Fields) {
 	types := unique{}
 	for i, l := range r.Spec.Limits {
@@ -740,6 +716,8 @@ func checkPriorityClass(c *schedulingv1.PriorityClass, f *status.Fields) {
 }
 
 func checkPriorityClassUpdate(c, old *schedulingv1.PriorityClass, f *status.Fields) {
-	same(f.At("value"), c.Value == old.Value, c.Value)
+	if c.Value != old.Value {
+		f.At("value").Forbidden("the value of a class stays")
+	}
 	same(f.At("preemptionPolicy"), reflect.DeepEqual(c.PreemptionPolicy, old.PreemptionPolicy), c.PreemptionPolicy)
 }

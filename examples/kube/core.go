@@ -59,7 +59,7 @@ func core(c *cluster) []registry.Definition {
 			fill: fillLimitRange,
 		},
 		kind[corev1.ResourceQuota]{cluster: c, Kind: registry.Kind[corev1.ResourceQuota]{
-			Rules: registry.Rules[corev1.ResourceQuota]{Validate: checked(checkQuota)},
+			Rules: registry.Rules[corev1.ResourceQuota]{Validate: checkQuota, ValidateUpdate: updated(checkQuotaUpdate)},
 
 			Version: "v1", Plural: "resourcequotas", Deletion: answered(), Names: registry.Names{ShortNames: []string{"quota"}}, Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(

@@ -37,8 +37,8 @@ module() {
 	(cd "$work/$1" && go mod edit -require "k8s.io/kubernetes@v1.$version")
 }
 
-# build compiles all programs but the server.
-build() {
+# build compiles all programs but the server, which is built with settings of its own.
+build() (
 	export GOFLAGS=-mod=mod GOWORK=off CGO_ENABLED=0
 	module kube
 	module players
@@ -50,7 +50,7 @@ build() {
 	go -C "$work/players" mod edit -require "sigs.k8s.io/kwok@$kwok"
 	go -C "$work/players" build -trimpath -o "$bin/" sigs.k8s.io/kwok/cmd/kwok github.com/onsi/ginkgo/v2/ginkgo
 	touch "$work/built"
-}
+)
 
 # authority NAME makes a certificate authority.
 authority() {
