@@ -205,6 +205,22 @@ func TestPAGE_06_PAGE_07_LIM_02_AnExpiredTokenIs410(t *testing.T) {
 	})
 }
 
+// Kubernetes' e2e tests wait for the end of a token while only other kinds are written.
+func TestPAGE_07_ATokenOfAKindThatNobodyWritesExpires(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.widgets(4)
+		page := s.get(widgetPath + "?limit=2")
+		elsewhere := func(name string) { s.create(zonePath, fmt.Sprintf(`{"metadata":{"name":%q}}`, name)) }
+		elsewhere("a")
+		time.Sleep(4*time.Minute + 58*time.Second)
+		s.get(widgetPath + "?limit=2&continue=" + page.next()).is(200)
+		elsewhere("b")
+		time.Sleep(6 * time.Minute)
+		fresh := s.get(widgetPath+"?limit=2&continue="+page.next()).refused(410, "Expired", "").next()
+		require.Equal(t, []string{"w002", "w003"}, s.get(widgetPath+"?limit=2&continue="+fresh).names())
+	})
+}
+
 func TestPAGE_07_TheLifetimeIsAnOption(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		s.widgets(4)
