@@ -27,8 +27,8 @@ const (
 // odds are how many of a thousand calls meet each mishap.
 type odds [mishaps]int
 
-// slowest is how long a slow call takes at most. It is longer than a server waits for its live views.
-const slowest = 20 * time.Second
+// slowest is how long a slow call takes at most.
+const slowest = 10 * time.Second
 
 // faultyStore is a store that fails while on is set. It outlives its servers.
 type faultyStore struct {
@@ -85,7 +85,7 @@ func (f *faultyStore) fault(ctx context.Context, of odds) (mishap, error) {
 
 // read carries out a call that changes nothing.
 func read[T any](ctx context.Context, f *faultyStore, call func() (T, error)) (T, error) {
-	if _, err := f.fault(ctx, odds{slow: 30, refused: 50}); err != nil {
+	if _, err := f.fault(ctx, odds{slow: 60, refused: 50}); err != nil {
 		var none T
 		return none, err
 	}

@@ -12,8 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
@@ -110,14 +112,16 @@ func newStoreRun(t *testing.T, seed uint64) *storeRun {
 	for i := range counters {
 		s.create(widgetsIn(staying), fmt.Sprintf(`{"metadata":{"name":"counter-%d"}}`, i))
 	}
-	r.end = time.Now().Add(time.Minute)
+	r.end = time.Now().Add(2 * time.Minute)
 	r.store.on.Store(true)
 	return r
 }
 
 func (r *storeRun) start() {
 	r.t.Helper()
-	r.server.Store(start(r.t, func() storage.Backend { return r.store }))
+	open := func() storage.Backend { return r.store }
+	quiet := kindwright.LogTo(logr.Discard()) // each fault would be reported
+	r.server.Store(start(r.t, open, quiet))
 }
 
 // restarts replaces the server until the clients end. The store works meanwhile.
