@@ -61,7 +61,7 @@ func (f *faultyStore) roll(of odds) (mishap, time.Duration) {
 	return fine, 0
 }
 
-// fault decides about a call, and waits if it is slow. The error is that of a call that does nothing.
+// fault decides about a call, and waits if it is slow. An error says that the call does nothing.
 func (f *faultyStore) fault(ctx context.Context, of odds) (mishap, error) {
 	if !f.on.Load() {
 		return fine, nil

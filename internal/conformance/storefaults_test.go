@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	storeSeeds = flag.Int("store-seeds", 20, "how many random runs there are on a store that fails")
+	storeSeeds = flag.Int("store-seeds", max(2, effort.Of(6)), "random runs on a store that fails")
 	storeSeed  = flag.Int("store-seed", 1, "the seed of the first of these runs")
 )
 
@@ -41,7 +41,7 @@ func TestFailingStore_AnswersAreTrueAcrossRestarts(t *testing.T) {
 // onFailingStores lets clients work on a store that fails, while the test does something else.
 func onFailingStores(t *testing.T, meanwhile func(r *storeRun)) {
 	t.Helper()
-	for i := range effort.Of(*storeSeeds) {
+	for i := range *storeSeeds {
 		seed := *storeSeed + i
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func (r *storeRun) clients() {
 	r.client("collections", 9*time.Second, r.clear)
 }
 
-// client repeats something until the end, each time with another name, after a pause of up to a time.
+// client repeats something until the end, each time with another name, with pauses of up to a time.
 func (r *storeRun) client(name string, upTo time.Duration, do func(name string, dice *rand.Rand)) {
 	r.started++
 	dice := rand.New(rand.NewPCG(r.seed, r.started))
@@ -177,8 +177,8 @@ func (r *storeRun) ask(method, path, body string) *answer {
 	return a
 }
 
-// unknown reports whether an answer leaves open what has happened. One with a Retry-After does not: it
-// invites clients to send the request again.
+// unknown reports whether an answer leaves open what has happened. One with a Retry-After does not:
+// it invites clients to send the request again.
 func (a *answer) unknown() bool {
 	return a.code == 0 || a.code == 504 && a.header.Get("Retry-After") == ""
 }
@@ -216,8 +216,8 @@ func (r *storeRun) countUp(i int) {
 	}
 }
 
-// own creates a widget and one that depends on it in a namespace that comes and goes. Some owners are
-// deleted then, and some have a finalizer, which the client removes if it can.
+// own creates a widget and one that depends on it in a namespace that comes and goes. Some owners
+// are deleted then, and some have a finalizer, which the client removes if it can.
 func (r *storeRun) own(name string, dice *rand.Rand) {
 	path := widgetsIn(coming(dice.IntN(comings)))
 	held := dice.IntN(4) == 0
