@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites test-cmd operators policies measure release release-check tools kube-e2e documents
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults failing-store apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites test-cmd operators policies measure release release-check tools kube-e2e documents
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -125,6 +125,9 @@ memory-load: ## 1,000 clients that send the worst bodies at once, and what anoth
 
 faults: ## 200,000 operations of client-go on a server whose store fails, each answer checked; CALLS=, SEED=
 	go -C internal/interop test -count=1 -timeout 4h -v . -run FaultyStore -args -fault-calls=$(or $(CALLS),200000) -fault-seed=$(or $(SEED),1)
+
+failing-store: ## 500 random runs of writers, owners and namespaces on a server whose store fails, and 500 across restarts; SEEDS=, SEED=
+	go test -count=1 -timeout 4h ./internal/conformance -run FailingStore -store-seeds=$(or $(SEEDS),500) -store-seed=$(or $(SEED),1)
 
 apply-long: ## 100,000 random sequences of writes against the reference of package apply
 	go test -count=1 -timeout 2h ./apply -run TestReference -sequences=100000

@@ -208,10 +208,9 @@ var byHeader = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	return authn.User{Name: name, Groups: strings.Fields(r.Header.Get("X-Groups"))}, name != "", nil
 })
 
-// send sends a request as a member of system:masters unless the headers say otherwise, and returns
-// the answer with its body unread. Headers are pairs; an empty value removes a header. Bodies are
-// JSON unless Content-Type says otherwise.
-func (s *server) send(method, path, body string, headers ...string) *http.Response {
+// request returns a request of a member of system:masters unless the headers say otherwise. Headers
+// are pairs; an empty value removes a header. Bodies are JSON unless Content-Type says otherwise.
+func (s *server) request(method, path, body string, headers ...string) *http.Request {
 	s.t.Helper()
 	// Send paths and queries as they are written: tests of bad input need some that clients would
 	// clean.
@@ -230,7 +229,13 @@ func (s *server) send(method, path, body string, headers ...string) *http.Respon
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	res, err := s.client.RoundTrip(r)
+	return r
+}
+
+// send sends a request and returns the answer with its body unread.
+func (s *server) send(method, path, body string, headers ...string) *http.Response {
+	s.t.Helper()
+	res, err := s.client.RoundTrip(s.request(method, path, body, headers...))
 	require.NoError(s.t, err)
 	return res
 }
@@ -238,13 +243,28 @@ func (s *server) send(method, path, body string, headers ...string) *http.Respon
 // do sends a request and reads the answer.
 func (s *server) do(method, path, body string, headers ...string) *answer {
 	s.t.Helper()
-	res := s.send(method, path, body, headers...)
+	a, err := s.attempt(method, path, body, headers...)
+	require.NoError(s.t, err)
+	return a
+}
+
+// attempt is do for a server that may stop meanwhile.
+func (s *server) attempt(method, path, body string, headers ...string) (*answer, error) {
+	s.t.Helper()
+	res, err := s.client.RoundTrip(s.request(method, path, body, headers...))
+	if err != nil {
+		return nil, err
+	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
-	require.NoError(s.t, err)
-	a := &answer{t: s.t, asked: method + " " + path, code: res.StatusCode, header: res.Header, body: data}
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{
+		t: s.t, asked: method + " " + path, code: res.StatusCode, header: res.Header, body: data,
+	}
 	_ = json.Unmarshal(data, &a.doc) // doc stays nil if it is not JSON
-	return a
+	return a, nil
 }
 
 // agree repeats a request until it is answered with a status twice in a row. Two servers that answer in
