@@ -45,8 +45,10 @@ func TestUPDATE_StatusesOfJobsAreChecked(t *testing.T) {
 		{"running", `{"failed":0}`, "422 Invalid, status.failed FieldValueInvalid"},
 		{"running", `{"succeeded":0}`, "422 Invalid, status.succeeded FieldValueInvalid"},
 		{"running", `{"active":3,"ready":3,"failed":2,"succeeded":2}`, "200 "},
-		{"new", `{"uncountedTerminatedPods":{"succeeded":["a"],"failed":["a"]}}`,
-			"422 Invalid, status.uncountedTerminatedPods.failed[0] FieldValueDuplicate"},
+		{
+			"new", `{"uncountedTerminatedPods":{"succeeded":["a"],"failed":["a"]}}`,
+			"422 Invalid, status.uncountedTerminatedPods.failed[0] FieldValueDuplicate",
+		},
 		{"new", `{"uncountedTerminatedPods":{"succeeded":[""]}}`, "422 Invalid, status.uncountedTerminatedPods.succeeded[0] FieldValueInvalid"},
 		{"running", `{"active":0,"ready":0,` + over + `,` + condition("Complete") + `}`, conditions},
 		{"running", `{"active":0,"ready":0,` + condition("Failed") + `}`, conditions},
