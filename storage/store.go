@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"iter"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
 // Store wraps a [Backend] for the rest of kindwright. It checks arguments, wraps every error once
 // in [*Error] and calls a [Monitor]. It has the
-// methods of Backend with the same promises, so it is itself a Backend. It remembers what it has
-// compacted, has no other state, and is as concurrent as the backend.
+// methods of Backend with the same promises, so it is itself a Backend. It has no state of its own and
+// is as concurrent as the backend.
 type Store struct {
-	backend   Backend
-	limits    Limits
-	monitor   Monitor
-	compacted atomic.Uint64
+	backend Backend
+	limits  Limits
+	monitor Monitor
 }
 
 var (
@@ -203,18 +201,8 @@ func (s *Store) Compact(ctx context.Context, at Revision) error {
 	start := time.Now()
 	err := wrap("compact", "", at, s.backend.Compact(ctx, at))
 	s.monitor(Call{"compact", time.Since(start), 0, 0, err})
-	for err == nil {
-		was := s.compacted.Load()
-		if uint64(at) <= was || s.compacted.CompareAndSwap(was, uint64(at)) {
-			break
-		}
-	}
 	return err
 }
-
-// Compacted returns the newest revision at which this Store has compacted the history, 0 if it has not
-// yet. Others who compact the same backend do not count.
-func (s *Store) Compacted() Revision { return Revision(s.compacted.Load()) }
 
 // Close closes the backend.
 func (s *Store) Close() error {

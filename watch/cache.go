@@ -353,6 +353,14 @@ func (c *Cache) Pin(s *Snapshot) {
 	c.pins.trim(c.copied)
 }
 
+// Pinned reports whether the snapshot of a revision is pinned.
+func (c *Cache) Pinned(revision storage.Revision) bool {
+	c = c.present()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pins.find(revision, time.Now()) != nil
+}
+
 // apply applies one commit's changes to this kind, and appends the cursors to wake to woken. Only
 // the dispatcher calls it, in the order of revisions.
 func (c *Cache) apply(batch *storage.Batch, woken []*Cursor) []*Cursor {

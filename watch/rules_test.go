@@ -507,6 +507,8 @@ func TestRule14_PinsAreBounded(t *testing.T) {
 				}
 				require.Less(t, pinned, 8)
 				require.Positive(t, pinned, "the newest is current")
+				require.False(t, w.cache.Pinned(at[0]))
+				require.Equal(t, bound.name != "to none", w.cache.Pinned(at[9]), "being current is no pin")
 				w.compact(at[9])
 				_, err := w.cache.SnapshotAt(t.Context(), at[0])
 				require.ErrorIs(t, err, storage.ErrCompacted)

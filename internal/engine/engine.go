@@ -179,7 +179,7 @@ func (e *Engine) attach(store *storage.Store, d *watch.Dispatcher) {
 		Beat: leadership.Beat, Patience: 3 * leadership.Patience,
 	})
 	e.tokens = &tokenSigner{
-		store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain, log: e.cfg.Logger,
+		store: store, rand: e.cfg.Rand, domain: e.cfg.GroupDomain, log: e.cfg.Logger, history: e.cfg.History,
 	}
 	if s, ok := storage.As[storage.Resident](store); !ok || !s.Resident() {
 		e.texts = watch.NewTexts()

@@ -231,8 +231,8 @@ func (e *Engine) resume(ctx context.Context, s *Served, scope chunkScope, token 
 		return s.Cache.Snapshot(), from, nil
 	}
 	err = e.holds(ctx, from.revision)
-	if from.revision < e.cfg.Store.Compacted() { // the kind may be as it was then, but a token has its time (PAGE-07)
-		err = storage.ErrCompacted
+	if err == nil && !s.Cache.Pinned(from.revision) {
+		err = e.tokens.retained(ctx, from.revision)
 	}
 	var snap *watch.Snapshot
 	if err == nil {

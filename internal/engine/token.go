@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 
@@ -47,13 +49,18 @@ type continueToken struct {
 // tokenSigner makes and opens continue tokens. Its key is in the store, so tokens survive a restart
 // and every process on the same store understands them.
 type tokenSigner struct {
-	store  *storage.Store
-	rand   io.Reader
-	domain string
-	log    logr.Logger
+	store   *storage.Store
+	rand    io.Reader
+	domain  string
+	log     logr.Logger
+	history time.Duration // how long it is kept
 
 	id  string
 	key []byte
+
+	mu     sync.Mutex       // guards what follows
+	oldest storage.Revision // whose history the store had
+	until  time.Time        // that counts
 }
 
 const (
@@ -127,6 +134,29 @@ func (s *tokenSigner) seal(scope chunkScope, p position) (string, error) {
 		return "", err
 	}
 	return base64.RawURLEncoding.EncodeToString(out), nil
+}
+
+// retained returns storage.ErrCompacted for a version whose history is gone. The kind may be as it was then,
+// but a token has its time (PAGE-07). Another process may be the one that compacts, so the store is asked.
+// Its answer holds for newer versions too, for a tenth of that time. A store that does not answer says
+// nothing about the version.
+func (s *tokenSigner) retained(ctx context.Context, rev storage.Revision) error {
+	s.mu.Lock()
+	known := rev >= s.oldest && time.Now().Before(s.until)
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	_, err := s.store.List(ctx, storage.ListRequest{Prefix: storage.SysKey(tokenKeyPath[0]), At: rev, Limit: 1})
+	switch {
+	case errors.Is(err, storage.ErrCompacted):
+		return err
+	case err == nil:
+		s.mu.Lock()
+		s.oldest, s.until = rev, time.Now().Add(s.history/10)
+		s.mu.Unlock()
+	}
+	return nil
 }
 
 func badToken(why string) error {
