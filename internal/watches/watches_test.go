@@ -84,6 +84,20 @@ func (l *list) missed(prefix string, after storage.Revision) (storage.Change, bo
 	return storage.Change{}, false
 }
 
+// timed reports whether the timer runs.
+func (l *list) timed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.watches.timer != nil
+}
+
+// asleep reports whether a watch is parked.
+func (l *list) asleep(w *Watch) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return w.parked
+}
+
 // The tests read and park by hand, to hit one particular moment.
 func subscribed(t *testing.T, l *list, prefix string) *Watch {
 	w, err := l.watches.subscribe(t.Context(), prefix, l.current)
@@ -115,7 +129,7 @@ func TestAWatchThatParksBehindIsToldWhenSomebodyAsks(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, w.park(), "nobody has asked: no need to tell")
 		l.sync()
-		require.False(t, w.parked, "woken")
+		require.False(t, l.asleep(w), "woken")
 		require.NoError(t, w.next(t.Context()))
 		require.Equal(t, []storage.Batch{{Revision: rev, Progress: true}}, w.Ready)
 		require.False(t, l.watches.Ask(""), "further questions cost nothing")
@@ -127,13 +141,13 @@ func TestTheTimerRunsWhileSomebodyIsBehind(t *testing.T) {
 		l := newList()
 		w := subscribed(t, l, "/r/none/")
 		require.True(t, w.park())
-		require.Nil(t, l.watches.timer, "an idle store has no timer")
+		require.False(t, l.timed(), "an idle store has no timer")
 		l.put("/r/foreign")
-		require.NotNil(t, l.watches.timer)
+		require.True(t, l.timed())
 		time.Sleep(ProgressEvery)
 		synctest.Wait()
-		require.Nil(t, l.watches.timer)
-		require.False(t, w.parked, "woken")
+		require.False(t, l.timed())
+		require.False(t, l.asleep(w), "woken")
 
 		require.NoError(t, w.next(t.Context()))
 		w.told = w.Reached // as when the batch was yielded
