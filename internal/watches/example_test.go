@@ -20,12 +20,11 @@ func (*counter) Bounds() (storage.Revision, error) { return 0, nil }
 func (c *counter) Read(w *watches.Watch) (caughtUp bool, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	for w.Reached < c.current {
-		change := storage.Change{Key: "/count", Revision: w.Reached + 1}
-		w.Take(storage.Batch{Revision: change.Revision, Changes: []storage.Change{change}})
-		w.Reached++
+	var batches []storage.Batch
+	for rev := w.Reached + 1; rev <= c.current; rev++ {
+		batches = append(batches, storage.Batch{Revision: rev, Changes: []storage.Change{{Key: "/count", Revision: rev}}})
 	}
-	return true, nil
+	return w.Take(batches, 100), nil
 }
 
 func Example() {

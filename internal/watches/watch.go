@@ -106,11 +106,22 @@ func (w *Watch) next(ctx context.Context) error {
 	}
 }
 
-// Take appends the changes of a batch that the watch is about and has not read.
-func (w *Watch) Take(b storage.Batch) {
-	if b = b.Above(w.Reached).Below(w.Prefix); len(b.Changes) > 0 {
-		w.Ready = append(w.Ready, b)
+// Take takes the changes that the watch is about from the batches after Reached, at most so many of them,
+// and moves Reached behind those. If these were all there are, it has caught up with the current revision.
+// The lock is held.
+func (w *Watch) Take(batches []storage.Batch, most int) (caughtUp bool) {
+	end := *w.set.current
+	if caughtUp = len(batches) <= most; !caughtUp {
+		batches = batches[:most]
+		end = batches[most-1].Revision
 	}
+	for _, b := range batches {
+		if b = b.Above(w.Reached).Below(w.Prefix); len(b.Changes) > 0 {
+			w.Ready = append(w.Ready, b)
+		}
+	}
+	w.Reached = end
+	return caughtUp
 }
 
 // park lets the watch sleep, unless something has happened since it read, or its reader is due

@@ -42,11 +42,7 @@ func (l *list) Read(w *Watch) (caughtUp bool, err error) {
 	if _, err := l.Bounds(); err != nil {
 		return false, err
 	}
-	for _, b := range l.commits[w.Reached-1:] {
-		w.Take(b)
-	}
-	w.Reached = l.current
-	return true, nil
+	return w.Take(l.commits[w.Reached-1:], 100), nil
 }
 
 func (l *list) put(key string) storage.Revision {

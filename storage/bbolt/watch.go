@@ -51,19 +51,7 @@ func (db *watchLog) readRecent(w *watches.Watch) (caughtUp, recent bool, err err
 	if !ok {
 		return false, false, nil
 	}
-	more := len(batches) > watchStep
-	if more {
-		batches = batches[:watchStep]
-	}
-	for _, b := range batches {
-		w.Take(b)
-	}
-	if more {
-		w.Reached = batches[watchStep-1].Revision
-		return false, true, nil
-	}
-	w.Reached = db.current
-	return true, true, nil
+	return w.Take(batches, watchStep), true, nil
 }
 
 // readFile reads the next commits from the log in the file.

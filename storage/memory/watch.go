@@ -37,18 +37,5 @@ func (db *watchLog) Read(w *watches.Watch) (caughtUp bool, err error) {
 	case w.Reached < db.compacted:
 		return false, storage.ErrCompacted
 	}
-	rest := db.log.batches[db.log.after(w.Reached):]
-	more := len(rest) > watchStep
-	if more {
-		rest = rest[:watchStep]
-	}
-	for _, b := range rest {
-		w.Take(b)
-	}
-	if more {
-		w.Reached = rest[watchStep-1].Revision
-		return false, nil
-	}
-	w.Reached = db.current
-	return true, nil
+	return w.Take(db.log.batches[db.log.after(w.Reached):], watchStep), nil
 }
