@@ -38,12 +38,17 @@ func checkQuotaAmounts(amounts corev1.ResourceList, list status.Field) {
 
 // isCount reports whether a quota counts objects.
 func isCount(name corev1.ResourceName) bool {
+	return isNamedCount(name) || strings.HasPrefix(string(name), "count/")
+}
+
+// isNamedCount reports whether a quota counts objects under a name of their own.
+func isNamedCount(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
 		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
 		return true
 	}
-	return strings.HasPrefix(string(name), "count/")
+	return false
 }
 
 // checkQuotaScopes checks which objects a quota is about: each scope must exist, fit to the amounts, and not contradict
@@ -106,12 +111,10 @@ func quotaAmount(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage,
 		corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceRequestsStorage, corev1.ResourceRequestsEphemeralStorage,
-		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage,
-		corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers, corev1.ResourceSecrets,
-		corev1.ResourceConfigMaps, corev1.ResourcePersistentVolumeClaims, corev1.ResourceServicesNodePorts, corev1.ResourceServicesLoadBalancers:
+		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage:
 		return true
 	}
-	return false
+	return isNamedCount(name)
 }
 
 // checkScopeOperator checks how a scope selects: those that are there or not take no values.

@@ -71,13 +71,8 @@ func decodeSent(_ context.Context, w *write) (err error) {
 // compute produces the requested state of a patch from the stored object. A write that would create an
 // object is authorized first.
 func compute(ctx context.Context, w *write) (err error) {
-	if w.creating() && w.allowCreate != nil {
-		if err := w.allowCreate(ctx); err != nil {
-			return err
-		}
-	}
-	if w.verb != verbPatch {
-		return nil
+	if err := w.authorizeCreation(ctx); err != nil || w.verb != verbPatch {
+		return err
 	}
 	if w.sent.new, err = w.patched(); err != nil {
 		return err
@@ -87,10 +82,18 @@ func compute(ctx context.Context, w *write) (err error) {
 
 // decodeConfiguration reads the body of a server-side apply.
 func decodeConfiguration(ctx context.Context, w *write) error {
-	if err := compute(ctx, w); err != nil {
+	if err := w.authorizeCreation(ctx); err != nil {
 		return err
 	}
 	return decodeSent(ctx, w)
+}
+
+// authorizeCreation asks whether the client may create the object, if the write would.
+func (w *write) authorizeCreation(ctx context.Context) error {
+	if w.creating() && w.allowCreate != nil {
+		return w.allowCreate(ctx)
+	}
+	return nil
 }
 
 // understand judges what a client sent, or what its patch makes, as far as the server has to understand it
@@ -226,11 +229,13 @@ func conform(ctx context.Context, w *write) error {
 		}
 	}
 	w.dropStatus()
-	settle := w.settle
+	var err error
 	if w.canonical {
-		settle = func(ctx context.Context, p *part) error { return w.complete(ctx, p, p.new, nil) }
+		err = w.complete(ctx, w.sent, w.sent.new, nil)
+	} else {
+		err = w.settle(ctx, w.sent)
 	}
-	if err := settle(ctx, w.sent); err != nil {
+	if err != nil {
 		return err
 	}
 	w.countReplicas()
