@@ -20,7 +20,7 @@ func (r *podRules) checkContainers(at status.Field) {
 	for i := range r.spec.Containers {
 		one, c := at.Child("containers").Index(i), &r.spec.Containers[i]
 		r.checkContainer(c, one)
-		names.check(one.Child("name"), c.Name)
+		names.checkAny(one.Child("name"), c.Name)
 		r.checkRunning(c, one)
 		checkRestart(c, one)
 	}
@@ -29,7 +29,9 @@ func (r *podRules) checkContainers(at status.Field) {
 		one, init := at.Child("initContainers").Index(i), &r.spec.InitContainers[i]
 		r.checkContainer(init, one)
 		checkRestart(init, one)
-		names.check(one.Child("name"), init.Name)
+		if init.Name != "" || names[""] { // only a container takes the empty name
+			names.checkAny(one.Child("name"), init.Name)
+		}
 		// One runs after the other. kube-apiserver counts each as the first.
 		checkHostPorts(r.spec.InitContainers[i:i+1], at.Child("initContainers"))
 		r.checkInit(init, one)
@@ -318,7 +320,7 @@ func (r *podRules) checkEphemeral(all status.Field) {
 		if c.Image != strings.TrimSpace(c.Image) {
 			at.Child("image").Invalid(c.Image, "must not have leading or trailing whitespace")
 		}
-		names.check(at.Child("name"), c.Name)
+		names.checkAny(at.Child("name"), c.Name)
 		if target := e.TargetContainerName; target != "" && !running[target] {
 			at.Child("targetContainerName").NotFound(target)
 		}

@@ -57,9 +57,10 @@ func (c *cluster) checkDeployment(d *appsv1.Deployment, f *status.Fields) {
 	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p >= 0 && *p <= d.Spec.MinReadySeconds {
 		spec.Child("progressDeadlineSeconds").Invalid(*p, "must be greater than minReadySeconds")
 	}
-	matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true)
-	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
-	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	if matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true) {
+		c.checkTemplate(&d.Spec.Template, spec.Child("template"))
+		alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	}
 	strategy := spec.Child("strategy")
 	switch rolling := d.Spec.Strategy.RollingUpdate; d.Spec.Strategy.Type {
 	case appsv1.RecreateDeploymentStrategyType:
@@ -90,9 +91,10 @@ func (c *cluster) checkReplicaSet(r *appsv1.ReplicaSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("replicas"), r.Spec.Replicas)
 	notNegative(spec.Child("minReadySeconds"), &r.Spec.MinReadySeconds)
-	matches(spec, r.Spec.Selector, r.Spec.Template.Labels, true)
-	c.checkTemplate(&r.Spec.Template, spec.Child("template"))
-	alwaysRestarted(&r.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	if matches(spec, r.Spec.Selector, r.Spec.Template.Labels, true) {
+		c.checkTemplate(&r.Spec.Template, spec.Child("template"))
+		alwaysRestarted(&r.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	}
 }
 
 func checkReplicaSetUpdate(r, old *appsv1.ReplicaSet, f *status.Fields) {
@@ -133,8 +135,9 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	default:
 		spec.Child("updateStrategy").Invalid(s.Spec.UpdateStrategy, "must be 'RollingUpdate' or 'OnDelete'")
 	}
-	matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true)
-	c.checkTemplate(withClaims(s), spec.Child("template"))
+	if matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true) {
+		c.checkTemplate(withClaims(s), spec.Child("template"))
+	}
 	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
 }
 
@@ -210,9 +213,8 @@ func someOf(v *intstr.IntOrString) bool {
 	if v.Type == intstr.Int {
 		return v.IntVal != 0
 	}
-	digits, is := strings.CutSuffix(v.StrVal, "%")
-	n, err := strconv.ParseUint(digits, 10, 31)
-	return is && err == nil && n != 0
+	n, err := strconv.ParseUint(strings.TrimSuffix(v.StrVal, "%"), 10, 31)
+	return err == nil && n != 0
 }
 
 // checkDaemonSelector is matches as kube-apiserver has it for daemon sets, which a selector that nobody can read only makes

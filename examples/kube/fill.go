@@ -27,7 +27,6 @@ func point[T any](field **T, value T) {
 func fillPod(p *corev1.Pod) {
 	fillPodSpec(&p.Spec)
 	point(&p.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	set(&p.Status.Phase, corev1.PodPending)
 	fillPodAddresses(&p.Status)
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
