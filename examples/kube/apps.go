@@ -19,7 +19,7 @@ func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[appsv1.Deployment]{cluster: c, statusKeeps: []string{"labels"}, Kind: registry.Kind[appsv1.Deployment]{
 			Rules: registry.Rules[appsv1.Deployment]{
-				Validate: checked(c.checkDeployment),
+				Validate:       checked(c.checkDeployment),
 				ValidateUpdate: byPath(checkDeploymentStatus, checkDeploymentUpdate),
 			},
 
@@ -35,7 +35,7 @@ func apps(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
 				Rules: registry.Rules[appsv1.ReplicaSet]{
-					Validate: checked(c.checkReplicaSet),
+					Validate:       checked(c.checkReplicaSet),
 					ValidateUpdate: byPath(checkReplicaSetStatus, checkReplicaSetUpdate),
 				},
 
@@ -47,7 +47,7 @@ func apps(c *cluster) []registry.Definition {
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Rules: registry.Rules[appsv1.StatefulSet]{
-				Validate: checked(c.checkStatefulSet), Name: meta.CheckDNSLabel,
+				Validate: checked(c.checkStatefulSet), ValidateCreate: checked(checkNewStatefulSet), Name: meta.CheckDNSLabel,
 				ValidateUpdate: byPath(checkStatefulSetStatus, checkStatefulSetUpdate),
 			},
 
@@ -57,8 +57,8 @@ func apps(c *cluster) []registry.Definition {
 		}, fill: fillStatefulSet},
 		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
 			Rules: registry.Rules[appsv1.DaemonSet]{
-				Complete: c.completeDaemonSet,
-				Validate: checked(c.checkDaemonSet),
+				Complete:       c.completeDaemonSet,
+				Validate:       checked(c.checkDaemonSet),
 				ValidateUpdate: byPath(checkDaemonSetStatus, checkDaemonSetUpdate),
 			},
 

@@ -28,7 +28,7 @@ func (r *podRules) checkContainers(at status.Field) {
 	for i := range r.spec.InitContainers {
 		one, init := at.Child("initContainers").Index(i), &r.spec.InitContainers[i]
 		r.checkContainer(init, one)
-		checkRestart(init, one)
+		checkInitRestart(init, one)
 		if init.Name != "" || names[""] { // only a container takes the empty name
 			names.checkAny(one.Child("name"), init.Name)
 		}
@@ -122,7 +122,7 @@ func checkRestart(c *corev1.Container, at status.Field) {
 		oneOf(at.Child("restartPolicy"), *p, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever,
 			corev1.ContainerRestartPolicyOnFailure)
 	case len(c.RestartPolicyRules) > 0:
-		at.Child("restartPolicy").Required("must be there beside restartPolicyRules")
+		at.Child("restartPolicy").Required(ruleNeedsPolicy)
 	}
 	rules := at.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > mostRestartRules {
@@ -141,6 +141,18 @@ func checkRestart(c *corev1.Container, at status.Field) {
 		if n := len(rule.ExitCodes.Values); n > mostExitCodes {
 			codes.Child("values").TooMany(n, mostExitCodes)
 		}
+	}
+}
+
+const ruleNeedsPolicy = "must be there beside restartPolicyRules"
+
+// checkInitRestart is checkRestart for init containers, whose rules are not looked at without a policy.
+func checkInitRestart(c *corev1.Container, at status.Field) {
+	switch {
+	case c.RestartPolicy != nil:
+		checkRestart(c, at)
+	case len(c.RestartPolicyRules) > 0:
+		at.Child("restartPolicy").Required(ruleNeedsPolicy)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -105,12 +104,6 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("replicas"), s.Spec.Replicas)
 	notNegative(spec.Child("minReadySeconds"), &s.Spec.MinReadySeconds)
-	if s.Spec.ServiceName != "" {
-		isLabel(spec.Child("serviceName"), s.Spec.ServiceName)
-	}
-	for i := range s.Spec.VolumeClaimTemplates {
-		checkClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, spec.Child("volumeClaimTemplates").Index(i).Child("spec"))
-	}
 	if o := s.Spec.Ordinals; o != nil {
 		notNegative(spec.Child("ordinals").Child("start"), &o.Start)
 	}
@@ -141,18 +134,37 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
 }
 
-// withClaims returns the template with a volume for each claim. The volume has the claim's name,
-// unless the template has one of that name.
+// checkNewStatefulSet checks what cannot be changed.
+func checkNewStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
+	spec := f.At("spec")
+	if s.Spec.ServiceName != "" {
+		isLabel(spec.Child("serviceName"), s.Spec.ServiceName)
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		checkClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, spec.Child("volumeClaimTemplates").Index(i).Child("spec"))
+	}
+}
+
+// withClaims returns the template as the controller uses it: with a volume for each claim, in the place of one of the
+// claim's name, and without the names that each pod has of its own.
 func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	t := s.Spec.Template
-	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	t.Spec.Hostname, t.Spec.Subdomain = "", ""
+	t.Spec.Volumes = nil
+	claimed := map[string]bool{}
 	for _, claim := range s.Spec.VolumeClaimTemplates {
-		if slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
+		if claimed[claim.Name] {
 			continue
 		}
+		claimed[claim.Name] = true
 		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}})
+	}
+	for _, v := range s.Spec.Template.Spec.Volumes {
+		if !claimed[v.Name] {
+			t.Spec.Volumes = append(t.Spec.Volumes, v)
+		}
 	}
 	return &t
 }

@@ -98,10 +98,15 @@ func checkStatefulSetStatus(set, old *appsv1.StatefulSet, f *status.Fields) {
 func checkDaemonSetStatus(d, old *appsv1.DaemonSet, f *status.Fields) {
 	s, at := &d.Status, f.At("status")
 	for _, c := range []figure{
-		{"currentNumberScheduled", int64(s.CurrentNumberScheduled)}, {"numberMisscheduled", int64(s.NumberMisscheduled)},
-		{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)}, {"numberReady", int64(s.NumberReady)}, {"observedGeneration", s.ObservedGeneration},
-		{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)}, {"numberAvailable", int64(s.NumberAvailable)},
-		{"numberUnavailable", int64(s.NumberUnavailable)}, numberOf("collisionCount", s.CollisionCount),
+		{"currentNumberScheduled", int64(s.CurrentNumberScheduled)},
+		{"numberMisscheduled", int64(s.NumberMisscheduled)},
+		{"desiredNumberScheduled", int64(s.DesiredNumberScheduled)},
+		{"numberReady", int64(s.NumberReady)},
+		{"observedGeneration", s.ObservedGeneration},
+		{"updatedNumberScheduled", int64(s.UpdatedNumberScheduled)},
+		{"numberAvailable", int64(s.NumberAvailable)},
+		{"numberUnavailable", int64(s.NumberUnavailable)},
+		numberOf("collisionCount", s.CollisionCount),
 	} {
 		notNegative(at.Child(c.name), &c.n)
 	}
