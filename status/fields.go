@@ -91,6 +91,9 @@ func (f Field) TypeInvalid(v any, detail string) { f.add(meta.CauseFieldValueTyp
 // NotFound reports a reference to something that does not exist.
 func (f Field) NotFound(v any) { f.add(meta.CauseFieldValueNotFound, v, "") }
 
+// Internal reports that a field could not be checked, and why. Clients see the reason.
+func (f Field) Internal(detail string) { f.add(meta.CauseInternalError, nil, detail) }
+
 func (f Field) add(t meta.CauseType, v any, detail string) {
 	f.to.Add(FieldError{Type: t, Field: f.path.String(), Value: v, Detail: detail})
 }

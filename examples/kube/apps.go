@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/status"
 )
 
 // podContainers is the path of the containers in a pod template.
@@ -21,10 +19,8 @@ func apps(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[appsv1.Deployment]{cluster: c, statusKeeps: []string{"labels"}, Kind: registry.Kind[appsv1.Deployment]{
 			Rules: registry.Rules[appsv1.Deployment]{
-				Validate: checked(c.checkDeployment),
-				ValidateUpdate: func(_ context.Context, obj, old *appsv1.Deployment, f *status.Fields) {
-					checkDeploymentUpdate(obj, old, f)
-				},
+				Validate:       checked(c.checkDeployment),
+				ValidateUpdate: byPath(checkDeploymentStatus, checkDeploymentUpdate),
 			},
 
 			Group: "apps", Version: "v1", Plural: "deployments", Names: registry.Names{ShortNames: []string{"deploy"}, Categories: []string{"all"}}, Writes: registry.WriteRules{CountAnnotations: true},
@@ -39,10 +35,8 @@ func apps(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[appsv1.ReplicaSet]{
 				Rules: registry.Rules[appsv1.ReplicaSet]{
-					Validate: checked(c.checkReplicaSet),
-					ValidateUpdate: func(_ context.Context, obj, old *appsv1.ReplicaSet, f *status.Fields) {
-						checkReplicaSetUpdate(obj, old, f)
-					},
+					Validate:       checked(c.checkReplicaSet),
+					ValidateUpdate: byPath(checkReplicaSetStatus, checkReplicaSetUpdate),
 				},
 
 				Group: "apps", Version: "v1", Plural: "replicasets", Names: registry.Names{ShortNames: []string{"rs"}, Categories: []string{"all"}},
@@ -53,10 +47,8 @@ func apps(c *cluster) []registry.Definition {
 		},
 		kind[appsv1.StatefulSet]{cluster: c, Kind: registry.Kind[appsv1.StatefulSet]{
 			Rules: registry.Rules[appsv1.StatefulSet]{
-				Validate: checked(c.checkStatefulSet), Name: meta.CheckDNSLabel,
-				ValidateUpdate: func(_ context.Context, obj, old *appsv1.StatefulSet, f *status.Fields) {
-					checkStatefulSetUpdate(obj, old, f)
-				},
+				Validate: checked(c.checkStatefulSet), ValidateCreate: checked(checkNewStatefulSet), Name: meta.CheckDNSLabel,
+				ValidateUpdate: byPath(checkStatefulSetStatus, checkStatefulSetUpdate),
 			},
 
 			Group: "apps", Version: "v1", Plural: "statefulsets", Names: registry.Names{ShortNames: []string{"sts"}, Categories: []string{"all"}},
@@ -65,11 +57,9 @@ func apps(c *cluster) []registry.Definition {
 		}, fill: fillStatefulSet},
 		kind[appsv1.DaemonSet]{cluster: c, Kind: registry.Kind[appsv1.DaemonSet]{
 			Rules: registry.Rules[appsv1.DaemonSet]{
-				Complete: c.completeDaemonSet,
-				Validate: checked(c.checkDaemonSet),
-				ValidateUpdate: func(_ context.Context, obj, old *appsv1.DaemonSet, f *status.Fields) {
-					checkDaemonSetUpdate(obj, old, f)
-				},
+				Complete:       c.completeDaemonSet,
+				Validate:       checked(c.checkDaemonSet),
+				ValidateUpdate: byPath(checkDaemonSetStatus, checkDaemonSetUpdate),
 			},
 
 			Group: "apps", Version: "v1", Plural: "daemonsets", Names: registry.Names{ShortNames: []string{"ds"}, Categories: []string{"all"}}, Deletion: registry.Deletion{Turn: workloads},

@@ -27,13 +27,7 @@ func batch(c *cluster) []registry.Definition {
 			Kind: registry.Kind[batchv1.Job]{
 				Rules: registry.Rules[batchv1.Job]{
 					Complete: c.completeJob, Validate: checked(c.checkJob),
-					ValidateUpdate: func(ctx context.Context, obj, old *batchv1.Job, f *status.Fields) {
-						if registry.SubresourceFrom(ctx) == "status" {
-							checkJobStatus(obj, old, f)
-							return
-						}
-						c.checkJobUpdate(obj, old, f)
-					},
+					ValidateUpdate: byPath(checkJobStatus, c.checkJobUpdate),
 				},
 
 				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}},

@@ -99,6 +99,14 @@ func (u unique) check(at status.Field, name string) {
 	u[name] = true
 }
 
+// checkAny is check for a list in which the second empty name is a duplicate, too.
+func (u unique) checkAny(at status.Field, name string) {
+	if u[name] {
+		at.Duplicate(name)
+	}
+	u[name] = true
+}
+
 // checkSelector reports errors in a selector.
 func checkSelector(at status.Field, s *metav1.LabelSelector) {
 	if s == nil {
@@ -114,17 +122,17 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 			if len(e.Values) == 0 {
 				one.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
 			}
-			for j, v := range e.Values {
-				if why := meta.CheckLabelValue(v); why != "" {
-					one.Child("values").Index(j).Invalid(v, why)
-				}
-			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(e.Values) > 0 {
 				one.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 			}
 		default:
 			one.Child("operator").Invalid(string(e.Operator), "not a valid selector operator")
+		}
+		for j, v := range e.Values {
+			if why := meta.CheckLabelValue(v); why != "" {
+				one.Child("values").Index(j).Invalid(v, why)
+			}
 		}
 		if why := meta.CheckLabelKey(e.Key); why != "" {
 			one.Child("key").Invalid(e.Key, why)
@@ -147,25 +155,28 @@ func checkLabels(at status.Field, all map[string]string) {
 	}
 }
 
-// matches requires that a selector matches the labels of its pod template.
-func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, emptyIsWrong bool) {
+// matches requires that a selector matches the labels of its pod template. It reports whether it could read the selector.
+func matches(spec status.Field, s *metav1.LabelSelector, of map[string]string, emptyIsWrong bool) (readable bool) {
 	at := spec.Child("selector")
 	switch {
 	case s == nil:
 		at.Required("")
 		spec.Child("template").Child("metadata").Child("labels").Invalid(of, "`selector` does not match template `labels`")
-		return
+		return true
 	case emptyIsWrong && len(s.MatchLabels)+len(s.MatchExpressions) == 0:
 		at.Invalid(s, "empty selector is invalid")
-		return
+		return true
 	}
 	checkSelector(at, s)
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
 		at.Invalid(s, "invalid label selector")
-	} else if !selector.Matches(labels.Set(of)) {
+		return false
+	}
+	if !selector.Matches(labels.Set(of)) {
 		spec.Child("template").Child("metadata").Child("labels").Invalid(of, "`selector` does not match template `labels`")
 	}
+	return true
 }
 
 // same reports a change of an immutable field.

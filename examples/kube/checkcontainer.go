@@ -20,7 +20,7 @@ func (r *podRules) checkContainers(at status.Field) {
 	for i := range r.spec.Containers {
 		one, c := at.Child("containers").Index(i), &r.spec.Containers[i]
 		r.checkContainer(c, one)
-		names.check(one.Child("name"), c.Name)
+		names.checkAny(one.Child("name"), c.Name)
 		r.checkRunning(c, one)
 		checkRestart(c, one)
 	}
@@ -28,8 +28,10 @@ func (r *podRules) checkContainers(at status.Field) {
 	for i := range r.spec.InitContainers {
 		one, init := at.Child("initContainers").Index(i), &r.spec.InitContainers[i]
 		r.checkContainer(init, one)
-		checkRestart(init, one)
-		names.check(one.Child("name"), init.Name)
+		checkInitRestart(init, one)
+		if init.Name != "" || names[""] { // only a container takes the empty name
+			names.checkAny(one.Child("name"), init.Name)
+		}
 		// One runs after the other. kube-apiserver counts each as the first.
 		checkHostPorts(r.spec.InitContainers[i:i+1], at.Child("initContainers"))
 		r.checkInit(init, one)
@@ -120,7 +122,7 @@ func checkRestart(c *corev1.Container, at status.Field) {
 		oneOf(at.Child("restartPolicy"), *p, corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever,
 			corev1.ContainerRestartPolicyOnFailure)
 	case len(c.RestartPolicyRules) > 0:
-		at.Child("restartPolicy").Required("must be there beside restartPolicyRules")
+		at.Child("restartPolicy").Required(ruleNeedsPolicy)
 	}
 	rules := at.Child("restartPolicyRules")
 	if n := len(c.RestartPolicyRules); n > mostRestartRules {
@@ -139,6 +141,18 @@ func checkRestart(c *corev1.Container, at status.Field) {
 		if n := len(rule.ExitCodes.Values); n > mostExitCodes {
 			codes.Child("values").TooMany(n, mostExitCodes)
 		}
+	}
+}
+
+const ruleNeedsPolicy = "must be there beside restartPolicyRules"
+
+// checkInitRestart is checkRestart for init containers, whose rules are not looked at without a policy.
+func checkInitRestart(c *corev1.Container, at status.Field) {
+	switch {
+	case c.RestartPolicy != nil:
+		checkRestart(c, at)
+	case len(c.RestartPolicyRules) > 0:
+		at.Child("restartPolicy").Required(ruleNeedsPolicy)
 	}
 }
 
@@ -318,7 +332,7 @@ func (r *podRules) checkEphemeral(all status.Field) {
 		if c.Image != strings.TrimSpace(c.Image) {
 			at.Child("image").Invalid(c.Image, "must not have leading or trailing whitespace")
 		}
-		names.check(at.Child("name"), c.Name)
+		names.checkAny(at.Child("name"), c.Name)
 		if target := e.TargetContainerName; target != "" && !running[target] {
 			at.Child("targetContainerName").NotFound(target)
 		}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -101,16 +102,23 @@ func (c *cluster) checkPodAddresses(s, old *corev1.PodStatus, at status.Field) {
 	isPerFamily(ips, at.Child("hostIPs"))
 }
 
-// isPerFamily reports several addresses of one family.
+// isPerFamily reports several addresses that are not one of each family.
 func isPerFamily(ips []string, at status.Field) {
+	if len(ips) < 2 {
+		return
+	}
 	families := map[bool]bool{}
-	for _, ip := range ips {
+	for i, ip := range ips {
 		a, ok := parseIP(ip)
-		if ok && families[a.Is4()] {
-			at.Invalid(ips, "may specify no more than one IP for each IP family")
-			return
+		if !ok {
+			families = nil
+			at.Internal(fmt.Sprintf("failed to check for dual stack with error:invalid IP[%d]: %s", i, ip))
+			break
 		}
-		families[a.Is4()] = families[a.Is4()] || ok
+		families[a.Is4()] = true
+	}
+	if len(families) != 2 || len(ips) > 2 {
+		at.Invalid(ips, "may specify no more than one IP for each IP family")
 	}
 }
 

@@ -22,8 +22,7 @@ func checkVolumes(volumes []corev1.Volume, at status.Field, isPod bool) map[stri
 		v := &volumes[i]
 		check := func(one status.Field) {
 			isLabel(one.Child("name"), v.Name)
-			atMostOne(reflect.ValueOf(v.VolumeSource), one)
-			checkVolume(v, one, isPod)
+			checkVolume(oneSource(v, one), one, isPod)
 		}
 		check(at.Index(i))
 		names.check(at.Index(i).Child("name"), v.Name)
@@ -80,6 +79,9 @@ func checkVolume(v *corev1.Volume, at status.Field, isPod bool) {
 		if s.InitiatorName != nil && !iqns.MatchString(*s.InitiatorName) {
 			one.Child("initiatorname").Invalid(*s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
 		}
+		if s.InitiatorName != nil && len(v.Name)+len(":")+len(s.TargetPortal) > 64 {
+			at.Child("name").Invalid(v.Name, "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
+		}
 	}
 	if s := v.CSI; s != nil {
 		checkDriver(at.Child("csi").Child("driver"), s.Driver)
@@ -116,6 +118,43 @@ func sourcesOf(sources reflect.Value) (names []string) {
 		}
 	}
 	return names
+}
+
+// sourceOrder are the sources of volumes in the order in which kube-apiserver looks at them: the first one that is
+// there counts.
+func sourceOrder() []string {
+	return []string{
+		"emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi", "glusterfs", "flocker",
+		"persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume",
+		"photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
+	}
+}
+
+// oneSource reports all sources of a volume but one. It returns the volume with that one, which alone is checked.
+func oneSource(v *corev1.Volume, at status.Field) *corev1.Volume {
+	all := reflect.ValueOf(v.VolumeSource)
+	names := sourcesOf(all)
+	if len(names) < 2 {
+		return v
+	}
+	order := sourceOrder()
+	slices.SortFunc(names, func(a, b string) int { return slices.Index(order, a) - slices.Index(order, b) })
+	for _, name := range names[1:] {
+		switch name { // as kube-apiserver spells them
+		case "cephfs":
+			name = "cephFS"
+		case "downwardAPI":
+			name = "downwarAPI"
+		}
+		at.Child(name).Forbidden("may not specify more than 1 volume type")
+	}
+	out := corev1.Volume{Name: v.Name}
+	for i := range all.NumField() {
+		if jsonName(all.Type().Field(i)) == names[0] {
+			reflect.ValueOf(&out.VolumeSource).Elem().Field(i).Set(all.Field(i))
+		}
+	}
+	return &out
 }
 
 // atMostOne reports all sources of a volume but one. That one is the empty directory if it is among

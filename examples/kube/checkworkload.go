@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -57,9 +56,10 @@ func (c *cluster) checkDeployment(d *appsv1.Deployment, f *status.Fields) {
 	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p >= 0 && *p <= d.Spec.MinReadySeconds {
 		spec.Child("progressDeadlineSeconds").Invalid(*p, "must be greater than minReadySeconds")
 	}
-	matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true)
-	c.checkTemplate(&d.Spec.Template, spec.Child("template"))
-	alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	if matches(spec, d.Spec.Selector, d.Spec.Template.Labels, true) {
+		c.checkTemplate(&d.Spec.Template, spec.Child("template"))
+		alwaysRestarted(&d.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	}
 	strategy := spec.Child("strategy")
 	switch rolling := d.Spec.Strategy.RollingUpdate; d.Spec.Strategy.Type {
 	case appsv1.RecreateDeploymentStrategyType:
@@ -90,9 +90,10 @@ func (c *cluster) checkReplicaSet(r *appsv1.ReplicaSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("replicas"), r.Spec.Replicas)
 	notNegative(spec.Child("minReadySeconds"), &r.Spec.MinReadySeconds)
-	matches(spec, r.Spec.Selector, r.Spec.Template.Labels, true)
-	c.checkTemplate(&r.Spec.Template, spec.Child("template"))
-	alwaysRestarted(&r.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	if matches(spec, r.Spec.Selector, r.Spec.Template.Labels, true) {
+		c.checkTemplate(&r.Spec.Template, spec.Child("template"))
+		alwaysRestarted(&r.Spec.Template.Spec, spec.Child("template").Child("spec"))
+	}
 }
 
 func checkReplicaSetUpdate(r, old *appsv1.ReplicaSet, f *status.Fields) {
@@ -103,12 +104,6 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	spec := f.At("spec")
 	notNegative(spec.Child("replicas"), s.Spec.Replicas)
 	notNegative(spec.Child("minReadySeconds"), &s.Spec.MinReadySeconds)
-	if s.Spec.ServiceName != "" {
-		isLabel(spec.Child("serviceName"), s.Spec.ServiceName)
-	}
-	for i := range s.Spec.VolumeClaimTemplates {
-		checkClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, spec.Child("volumeClaimTemplates").Index(i).Child("spec"))
-	}
 	if o := s.Spec.Ordinals; o != nil {
 		notNegative(spec.Child("ordinals").Child("start"), &o.Start)
 	}
@@ -133,23 +128,43 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 	default:
 		spec.Child("updateStrategy").Invalid(s.Spec.UpdateStrategy, "must be 'RollingUpdate' or 'OnDelete'")
 	}
-	matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true)
-	c.checkTemplate(withClaims(s), spec.Child("template"))
+	if matches(spec, s.Spec.Selector, s.Spec.Template.Labels, true) {
+		c.checkTemplate(withClaims(s), spec.Child("template"))
+	}
 	alwaysRestarted(&s.Spec.Template.Spec, spec.Child("template").Child("spec"))
 }
 
-// withClaims returns the template with a volume for each claim. The volume has the claim's name,
-// unless the template has one of that name.
+// checkNewStatefulSet checks what cannot be changed.
+func checkNewStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
+	spec := f.At("spec")
+	if s.Spec.ServiceName != "" {
+		isLabel(spec.Child("serviceName"), s.Spec.ServiceName)
+	}
+	for i := range s.Spec.VolumeClaimTemplates {
+		checkClaimSpec(&s.Spec.VolumeClaimTemplates[i].Spec, spec.Child("volumeClaimTemplates").Index(i).Child("spec"))
+	}
+}
+
+// withClaims returns the template as the controller uses it: with a volume for each claim, in the place of one of the
+// claim's name, and without the names that each pod has of its own.
 func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	t := s.Spec.Template
-	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	t.Spec.Hostname, t.Spec.Subdomain = "", ""
+	t.Spec.Volumes = nil
+	claimed := map[string]bool{}
 	for _, claim := range s.Spec.VolumeClaimTemplates {
-		if slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
+		if claimed[claim.Name] {
 			continue
 		}
+		claimed[claim.Name] = true
 		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}})
+	}
+	for _, v := range s.Spec.Template.Spec.Volumes {
+		if !claimed[v.Name] {
+			t.Spec.Volumes = append(t.Spec.Volumes, v)
+		}
 	}
 	return &t
 }
@@ -210,9 +225,8 @@ func someOf(v *intstr.IntOrString) bool {
 	if v.Type == intstr.Int {
 		return v.IntVal != 0
 	}
-	digits, is := strings.CutSuffix(v.StrVal, "%")
-	n, err := strconv.ParseUint(digits, 10, 31)
-	return is && err == nil && n != 0
+	n, err := strconv.ParseUint(strings.TrimSuffix(v.StrVal, "%"), 10, 31)
+	return err == nil && n != 0
 }
 
 // checkDaemonSelector is matches as kube-apiserver has it for daemon sets, which a selector that nobody can read only makes

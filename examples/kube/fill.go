@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"regexp"
 	"strings"
 
@@ -27,7 +29,6 @@ func point[T any](field **T, value T) {
 func fillPod(p *corev1.Pod) {
 	fillPodSpec(&p.Spec)
 	point(&p.Spec.EnableServiceLinks, corev1.DefaultEnableServiceLinks)
-	set(&p.Status.Phase, corev1.PodPending)
 	fillPodAddresses(&p.Status)
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -184,6 +185,9 @@ var images = regexp.MustCompile(`^(?:(?:[a-zA-Z0-9]|[a-zA-Z0-9][a-zA-Z0-9-]*[a-z
 
 // namesImage reports whether a text is a reference to an image, which kube-apiserver does not require.
 func namesImage(text string) bool {
+	if len(text) == hex.EncodedLen(sha256.Size) && strings.Trim(text, "0123456789abcdef") == "" {
+		return false // it would look like the digest of an image
+	}
 	name, _, _ := strings.Cut(text, "@")
 	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
 		name = name[:i]

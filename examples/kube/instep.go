@@ -17,10 +17,10 @@ func inStep[T comparable](one *T, all *[]T) {
 	}
 }
 
-// fillPodAddresses keeps podIP and podIPs, and hostIP and hostIPs, in step.
+// fillPodAddresses keeps podIP and podIPs in step. The host's addresses are not: a kubelet that sends hostIPs sends
+// hostIP, too, and it is an error if they differ.
 func fillPodAddresses(s *corev1.PodStatus) {
-	pod, host := corev1.PodIP{IP: s.PodIP}, corev1.HostIP{IP: s.HostIP}
+	pod := corev1.PodIP{IP: s.PodIP}
 	inStep(&pod, &s.PodIPs)
-	inStep(&host, &s.HostIPs)
-	s.PodIP, s.HostIP = pod.IP, host.IP
+	s.PodIP = pod.IP
 }

@@ -54,7 +54,9 @@ func pods(c *cluster) []registry.Definition {
 		kind[corev1.ReplicationController]{
 			cluster: c,
 			Kind: registry.Kind[corev1.ReplicationController]{
-				Rules: registry.Rules[corev1.ReplicationController]{Validate: checked(c.checkReplicationController)},
+				Rules: registry.Rules[corev1.ReplicationController]{
+					Validate: checked(c.checkReplicationController), ValidateUpdate: byPath(checkReplicationControllerStatus, nil),
+				},
 
 				Version: "v1", Plural: "replicationcontrollers",
 				Names:        registry.Names{ShortNames: []string{"rc"}, Categories: []string{"all"}},

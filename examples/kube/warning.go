@@ -168,7 +168,7 @@ func respecified(object, old any) bool {
 		case *appsv1.DaemonSet:
 			return &o.Spec.Template
 		case *corev1.PodTemplate:
-			return nil // it has no generation
+			return &o.Template
 		case *appsv1.Deployment:
 			return []any{o.Spec, o.Annotations}
 		}

@@ -77,3 +77,37 @@ func TestAKindThatSelectsWhatItHasNotIsRefused(t *testing.T) {
 	_, err := k.Resource()
 	require.ErrorContains(t, err, `the field Selectable: the type has no field "spec.missing"`)
 }
+
+// Each rule that judges a write is asked once, with one view of the object, and what it changes there is not stored.
+func TestRulesThatJudgeShareAView(t *testing.T) {
+	k := widgets()
+	var asked []string
+	var views []*widget
+	saw := func(rule string, w *widget) {
+		asked, views = append(asked, rule), append(views, w)
+		w.Spec.Note = "changed by " + rule
+	}
+	k.Rules = registry.Rules[widget]{
+		Validate:       func(_ context.Context, w *widget, _ *status.Fields) { saw("validate", w) },
+		ValidateCreate: func(_ context.Context, w *widget, _ *status.Fields) { saw("create", w) },
+		ValidateUpdate: func(_ context.Context, w, old *widget, f *status.Fields) {
+			saw("update", w)
+			if w.Spec.Size < old.Spec.Size {
+				f.At("spec", "size").Invalid(w.Spec.Size, "must not shrink")
+			}
+		},
+	}
+	front := registry.From[widget](start(t, memory.New(), nil, k))
+	made, err := front.Create(t.Context(), &widget{ObjectMeta: meta.Named("a", "x"), Spec: widgetSpec{Size: 5}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"validate", "create"}, asked)
+	require.Same(t, views[0], views[1])
+	require.Empty(t, made.Spec.Note)
+
+	asked, views = nil, nil
+	made.Spec.Size = 4
+	_, err = front.Update(t.Context(), made)
+	require.ErrorContains(t, err, "spec.size")
+	require.Equal(t, []string{"validate", "update"}, asked)
+	require.Same(t, views[0], views[1])
+}
