@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -104,12 +103,13 @@ func (s Secret) user(id, secret string, now time.Time) (u authn.User, err error)
 	}
 	u.Name, u.Groups = UserPrefix+id, []string{Group}
 	if text := string(s.Data["auth-extra-groups"]); text != "" {
+		known := map[string]bool{Group: true}
 		for group := range strings.SplitSeq(text, ",") {
 			if !extraGroup.MatchString(group) {
 				return u, errors.New("auth-extra-groups has one that does not begin with " + extra + " or has other characters")
 			}
-			if !slices.Contains(u.Groups, group) {
-				u.Groups = append(u.Groups, group)
+			if !known[group] {
+				known[group], u.Groups = true, append(u.Groups, group)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package bootstrap_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,7 @@ import (
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authn/bootstrap"
 	"github.com/kindwright/kindwright/authz"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -188,4 +190,27 @@ func TestSAT_08_TheUserExpiresWithTheToken(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, time.Date(2999, 1, 2, 3, 4, 5, 0, time.UTC), u.Expires)
+}
+
+// S22: the groups of a token were compared in pairs, at each request.
+func TestS22_GroupsOfATokenAreComparedOnce(t *testing.T) {
+	n := effort.Of(400_000)
+	var groups strings.Builder
+	for i := range n {
+		fmt.Fprintf(&groups, "system:bootstrappers:%d,", i)
+	}
+	data := map[string][]byte{}
+	for key, value := range whole() {
+		data[key] = []byte(value)
+	}
+	data["auth-extra-groups"] = []byte(groups.String() + "system:bootstrappers:0,system:bootstrappers:nodes")
+	tokens := bootstrap.Tokens{Read: func(context.Context, string) (bootstrap.Secret, error) {
+		return bootstrap.Secret{Type: bootstrap.Type, Data: data}, nil
+	}}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/", http.NoBody)
+	r.Header.Set("Authorization", "Bearer "+token)
+	u, ok, err := tokens.Authenticate(r)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Len(t, u.Groups, n+2, "system:bootstrappers, the numbered ones, and the last; none comes twice")
 }

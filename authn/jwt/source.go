@@ -168,14 +168,17 @@ func (s *source) fetch(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.asked = s.began
 	s.count(at != "", text, err)
-	if err != nil && ctx.Err() == nil {
-		s.keysURL = "" // the issuer may have moved its keys
-		s.log.Error(err, "the keys of an issuer of tokens cannot be fetched", "issuer", s.issuer.URL, "known", s.keys != nil)
+	if errors.Is(err, jws.ErrNoKeys) && s.keys != nil {
+		keys = &jws.Keys{} // the issuer has withdrawn all keys: that is no outage, during which the old ones would count
 	}
-	s.err, s.fetching = err, false
-	if err == nil && (s.keys == nil || !bytes.Equal(s.keys.text, text)) {
+	if keys != nil && (s.keys == nil || !bytes.Equal(s.keys.text, text)) {
 		s.keys = &keySet{keys, text}
 	}
+	if err != nil && ctx.Err() == nil {
+		s.keysURL = "" // the issuer may have moved its keys
+		s.log.Error(err, "the keys of an issuer of tokens cannot be fetched", "issuer", s.issuer.URL, "known", s.keys != nil && s.keys.keys.Len() > 0)
+	}
+	s.err, s.fetching = err, false
 	close(s.done)
 	s.done = make(chan struct{})
 	select {

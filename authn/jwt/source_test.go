@@ -120,6 +120,39 @@ func TestAUTHNCFG_05_17_KeysAreDiscoveredAndRotate(t *testing.T) {
 	})
 }
 
+// An issuer that withdraws all keys, because they are stolen, publishes a set without any. It was taken for an
+// outage, and tokens of the old keys were accepted for ever.
+func TestJ11_KeysThatAreAllWithdrawnCountNoMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := example(t, "login.example.com")
+		n := newNetwork(i)
+		a := open(t, jwt.Options{}.WithTransport(n), provider(i))
+		old := i.Token(nil)
+		accepted(t, a, old)
+		for _, outage := range []string{`{}`, `{"keys":null}`, `{"keys":{}}`, `{"error":"try again"}`, `[]`, ``} {
+			n.set("login.example.com", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != issuer.KeysPath {
+					i.ServeHTTP(w, r)
+					return
+				}
+				_, _ = io.WriteString(w, outage)
+			}))
+			time.Sleep(6 * time.Minute)
+			accepted(t, a, old)
+		}
+		n.set("login.example.com", i)
+		i.Publish()
+		time.Sleep(6 * time.Minute)
+		rejected(t, a, old, "signed with a key that is not known")
+		require.NoError(t, a.Check(t.Context()), "the issuer was reached once")
+
+		i.Publish(issuer.ECDSA(t, "next"))
+		time.Sleep(11 * time.Second)
+		accepted(t, a, i.Token(nil))
+		rejected(t, a, old, "signed with a key that is not known")
+	})
+}
+
 func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := example(t, "login.example.com")

@@ -300,6 +300,32 @@ func TestIMP_ConstrainedImpersonation(t *testing.T) {
 	}
 }
 
+// As in Kubernetes, an authorizer is asked whether an account may act as its own node, whichever that is.
+func TestIMP_TheOwnNodeIsNotToldToTheAuthorizer(t *testing.T) {
+	seen := map[string]map[string][]string{}
+	allow := func(mode string) authz.Func {
+		return func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+			if seen[a.Verb] = a.User.Extra; strings.Contains(a.Verb, mode) {
+				return authz.Allow, "", nil
+			}
+			return authz.NoOpinion, "", nil
+		}
+	}
+	sender := authn.User{Name: "system:serviceaccount:x:agent", Extra: map[string][]string{
+		"authentication.kubernetes.io/node-name": {"n1"}, "authentication.kubernetes.io/pod-name": {"p"},
+	}}
+	id, err := as(t, impersonation.Rules{Authorizer: allow("associated-node")}, sender, "Impersonate-User", "system:node:n1")
+	require.NoError(t, err)
+	require.Equal(t, sender.Extra, id.Sender.Extra, "the record has them all")
+	keys := map[string][]string{"authentication.kubernetes.io/associated-node-keys": {"authentication.kubernetes.io/node-name", "authentication.kubernetes.io/pod-name"}}
+	require.Equal(t, map[string]map[string][]string{"impersonate-on:associated-node:list": keys, "impersonate:associated-node": keys}, seen)
+
+	clear(seen)
+	_, err = as(t, impersonation.Rules{Authorizer: allow("arbitrary-node")}, sender, "Impersonate-User", "system:node:n1")
+	require.NoError(t, err)
+	require.Equal(t, sender.Extra, seen["impersonate:arbitrary-node"], "other modes are about one node")
+}
+
 func TestIMP_TheConstraintIsTriedFirst(t *testing.T) {
 	both := &grants{list: []string{
 		"impersonate-on:user-info:list /pods/ /", "impersonate:user-info " + authenticationGroup + "users/ /alice", "impersonate /users/ /alice",

@@ -78,6 +78,13 @@ const GroupNodes = "system:nodes"
 // nodeNameKey is the extra fact about a service account that tells on which node its pod is.
 const nodeNameKey = "authentication.kubernetes.io/node-name"
 
+// associatedKeys is the fact that stands for all others where a service account acts as its own node, as in
+// Kubernetes: the keys of those others.
+const associatedKeys = "authentication.kubernetes.io/associated-node-keys"
+
+// associatedNode is the mode in which a service account acts as the node of its pod.
+const associatedNode = "associated-node"
+
 // manyParts is from how many groups or extra values on the authorizer is first asked about all of
 // them at once, by the name *.
 const manyParts = 4
@@ -90,7 +97,7 @@ type mode struct {
 
 // modes are tried in this order. The refusal of the first that applies is the answer if none allows.
 var modes = [...]mode{
-	{"associated-node", func(wanted, sender authn.User) bool {
+	{associatedNode, func(wanted, sender authn.User) bool {
 		node, is := nodeOf(wanted)
 		_, _, account := accountOf(sender.Name)
 		on := sender.Extra[nodeNameKey]
@@ -203,7 +210,7 @@ func (q *questions) name(wanted authn.User) error {
 	if namespace, name, ok := accountOf(wanted.Name); ok {
 		a.Resource, a.Namespace, a.Name = "serviceaccounts", namespace, name
 	} else if node, ok := strings.CutPrefix(wanted.Name, nodePrefix); ok && q.mode != "" && isNode(wanted.Name) {
-		if a.Resource, a.Name = "nodes", node; q.mode == "associated-node" {
+		if a.Resource, a.Name = "nodes", node; q.mode == associatedNode {
 			a.Name = "*" // a grant is for the node of the sender, whichever that is
 		}
 	}
@@ -276,11 +283,22 @@ func (q *questions) nameGroup() string {
 
 // may returns nil if the sender may, or else the answer.
 func (q *questions) may(a authz.Attributes) error {
-	a.User = q.sender
+	a.User = q.asker()
 	began := time.Now()
 	err := authz.Require(q.ctx, q.rules.Authorizer, a)
 	q.rules.tell(q.ctx, true, q.mode, err, began)
 	return err
+}
+
+// asker is the sender as the authorizer sees them. About the node of the sender it is asked whether an account
+// may act as its own node, whichever that is. So it learns which facts are known of the account, and not what
+// they say: an authorizer that went by one node would be wrong about the name * in the same question.
+func (q *questions) asker() authn.User {
+	u := q.sender
+	if q.mode == associatedNode {
+		u.Extra = map[string][]string{associatedKeys: slices.Sorted(maps.Keys(u.Extra))}
+	}
+	return u
 }
 
 func (q *questions) refuse(a authz.Attributes, why string) error {

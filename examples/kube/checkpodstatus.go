@@ -133,27 +133,33 @@ func checkStates(now, before []corev1.ContainerStatus, s *corev1.PodSpec, at sta
 			}
 		}
 	}
+	containers := firstOf(slices.Concat(s.Containers, s.InitContainers), func(c *corev1.Container) string { return c.Name })
 	checkEnded(now, before, at, func(old *corev1.ContainerStatus) bool {
-		for _, all := range containersOf(s) {
-			for i := range all {
-				if all[i].Name == old.Name {
-					return restarts(&all[i], s, old.State.Terminated.ExitCode)
-				}
-			}
-		}
-		return false
+		c := containers[old.Name]
+		return c != nil && restarts(c, s, old.State.Terminated.ExitCode)
 	})
+}
+
+// firstOf returns the first item of each name.
+func firstOf[T any](all []T, name func(*T) string) map[string]*T {
+	out := make(map[string]*T, len(all))
+	for i := range all {
+		if n := name(&all[i]); out[n] == nil {
+			out[n] = &all[i]
+		}
+	}
+	return out
 }
 
 // checkEnded reports containers that had ended, have not now, and may not run again.
 func checkEnded(now, before []corev1.ContainerStatus, at status.Field, again func(*corev1.ContainerStatus) bool) {
+	states := firstOf(now, func(s *corev1.ContainerStatus) string { return s.Name })
 	for i := range before {
 		old := &before[i]
 		if old.State.Terminated == nil {
 			continue
 		}
-		j := slices.IndexFunc(now, func(s corev1.ContainerStatus) bool { return s.Name == old.Name })
-		if j >= 0 && now[j].State.Terminated == nil && !again(old) {
+		if s := states[old.Name]; s != nil && s.State.Terminated == nil && !again(old) {
 			at.Index(i).Child("state").Forbidden("may not be transitioned to non-terminated state")
 		}
 	}
@@ -179,10 +185,10 @@ func restarts(c *corev1.Container, s *corev1.PodSpec, code int32) bool {
 }
 
 func checkClaimStatuses(all []corev1.PodResourceClaimStatus, claims []corev1.PodResourceClaim, at status.Field) {
-	names := map[string]bool{}
+	names, known := map[string]bool{}, firstOf(claims, func(c *corev1.PodResourceClaim) string { return c.Name })
 	for i, s := range all {
 		one := at.Index(i)
-		if !slices.ContainsFunc(claims, func(c corev1.PodResourceClaim) bool { return c.Name == s.Name }) {
+		if known[s.Name] == nil {
 			one.Child("name").Invalid(s.Name, "must match the name of an entry in `spec.resourceClaims`")
 		}
 		if names[s.Name] {
@@ -258,11 +264,14 @@ func checkUsers(all []corev1.ContainerStatus, os *corev1.PodOS, at status.Field)
 
 // checkAllocated checks the health of what containers have been given. Containers that are unknown are let go.
 func checkAllocated(all []corev1.ContainerStatus, containers []corev1.Container, at status.Field) {
+	known, requested := firstOf(containers, func(c *corev1.Container) string { return c.Name }), map[string]map[corev1.ResourceName]bool{}
+	for name, c := range known {
+		requested[name] = requestedBy(c)
+	}
 	for i := range all {
-		found := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == all[i].Name })
 		for j, allocated := range all[i].AllocatedResourcesStatus {
 			one := at.Index(i).Child("allocatedResourcesStatus").Index(j)
-			if found >= 0 && !isRequested(&containers[found], allocated.Name) {
+			if known[all[i].Name] != nil && !requested[all[i].Name][allocated.Name] {
 				one.Child("name").Invalid(string(allocated.Name), "must be a resource or a claim of the container")
 			}
 			ids := map[corev1.ResourceID]bool{}
@@ -284,14 +293,23 @@ func checkAllocated(all []corev1.ContainerStatus, containers []corev1.Container,
 	}
 }
 
-// isRequested reports whether a container requests a resource, or a claim if the name says so.
-func isRequested(c *corev1.Container, name corev1.ResourceName) bool {
-	claim, isClaim := strings.CutPrefix(string(name), "claim:")
-	if !isClaim {
-		_, has := c.Resources.Requests[name]
-		return has
+// requestedBy returns the resources that a container requests, and its claims with "claim:" before them.
+func requestedBy(c *corev1.Container) map[corev1.ResourceName]bool {
+	out := map[corev1.ResourceName]bool{}
+	for name := range c.Resources.Requests {
+		if !strings.HasPrefix(string(name), claimPrefix) {
+			out[name] = true
+		}
 	}
-	return slices.ContainsFunc(c.Resources.Claims, func(r corev1.ResourceClaim) bool {
-		return claim == r.Name && r.Request == "" || r.Request != "" && claim == r.Name+"/"+r.Request
-	})
+	for _, r := range c.Resources.Claims {
+		name := claimPrefix + r.Name
+		if r.Request != "" {
+			name += "/" + r.Request
+		}
+		out[corev1.ResourceName(name)] = true
+	}
+	return out
 }
+
+// claimPrefix begins the name of a claim among those of resources.
+const claimPrefix = "claim:"

@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -160,4 +161,94 @@ func pairsOfPaths(w *advice, items []corev1.KeyToPath) {
 				"volume %q (ConfigMap %q): overlapping paths: %q with %q", "v", "", path, before)
 		}
 	}
+}
+
+// S22: the status of a pod compared each container with each, and each resource with each claim. A body of 3 MiB took
+// minutes.
+func TestS22_StatusesOfContainersAreComparedOnce(t *testing.T) {
+	n := effort.Of(200_000)
+	var spec corev1.PodSpec
+	var now, before []corev1.ContainerStatus
+	var claims []corev1.PodResourceClaim
+	var reported []corev1.PodResourceClaimStatus
+	one := corev1.Container{Name: "many"}
+	of := corev1.ContainerStatus{Name: "many"}
+	for i := range n {
+		name := strconv.Itoa(i)
+		spec.Containers = append(spec.Containers, corev1.Container{Name: name})
+		now = append(now, corev1.ContainerStatus{Name: name})
+		before = append(before, corev1.ContainerStatus{Name: name, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}})
+		claims = append(claims, corev1.PodResourceClaim{Name: name})
+		reported = append(reported, corev1.PodResourceClaimStatus{Name: name})
+		one.Resources.Claims = append(one.Resources.Claims, corev1.ResourceClaim{Name: name, Request: "r"})
+		of.AllocatedResourcesStatus = append(of.AllocatedResourcesStatus, corev1.ResourceStatus{Name: corev1.ResourceName("claim:" + name + "/r")})
+	}
+	f := &status.Fields{}
+	spec.RestartPolicy = corev1.RestartPolicyAlways
+	checkStates(now, before, &spec, f.At("status", "containerStatuses"))
+	checkClaimStatuses(reported, claims, f.At("status", "resourceClaimStatuses"))
+	checkAllocated(append(now, of), append(spec.Containers, one), f.At("status", "containerStatuses"))
+	require.Empty(t, f.Errors())
+
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	checkStates(now, before, &spec, f.At("status", "containerStatuses"))
+	require.Equal(t, n, f.Len(), "each of them is still looked at")
+	of.AllocatedResourcesStatus[0].Name = "claim:0"
+	checkAllocated(append(now, of), append(spec.Containers, one), f.At("status", "containerStatuses"))
+	require.Equal(t, n+1, f.Len())
+}
+
+// The first of several containers with one name counts, as it did when they were compared in pairs.
+func TestTheFirstContainerOfANameCounts(t *testing.T) {
+	f := &status.Fields{}
+	always, never := corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever
+	spec := &corev1.PodSpec{
+		Containers:     []corev1.Container{{Name: "a", RestartPolicy: &always}, {Name: "a", RestartPolicy: &never}, {Name: "b", RestartPolicy: &never}},
+		InitContainers: []corev1.Container{{Name: "b", RestartPolicy: &always}},
+	}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	before := []corev1.ContainerStatus{{Name: "a", State: ended}, {Name: "b", State: ended}, {Name: "c", State: ended}}
+	checkStates([]corev1.ContainerStatus{{Name: "b"}, {Name: "a"}, {Name: "a", State: ended}}, before, spec, f.At("s"))
+	require.Len(t, f.Errors(), 1)
+	require.Equal(t, "s[1].state", f.Errors()[0].Field)
+}
+
+// S22: plugins compared the images, addresses and tolerations of a write with each of the object before.
+func TestS22_PluginsCompareOnce(t *testing.T) {
+	n := effort.Of(200_000)
+	var ips, containers, turned, tolerations []any
+	requests := map[string]any{}
+	for i := range n {
+		name := strconv.Itoa(i)
+		ips = append(ips, name)
+		containers = append(containers, map[string]any{"name": name, "image": name})
+		turned = append(turned, map[string]any{"name": name, "image": strconv.Itoa(n - 1 - i)})
+		tolerations = append(tolerations, map[string]any{"key": "example.com/r" + name, "operator": "Exists", "effect": "NoSchedule"})
+		requests["example.com/r"+name] = "1"
+	}
+	requests["example.com/new"] = "1"
+	spec := func(of map[string]any) map[string]any { return map[string]any{"spec": of} }
+
+	back := slices.Clone(ips)
+	slices.Reverse(back)
+	service := &admission.Request{Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"},
+		Object: spec(map[string]any{"externalIPs": back}), OldObject: spec(map[string]any{"externalIPs": ips})}
+	require.NoError(t, externalIPs().Validator.Validate(t.Context(), service))
+	service.Object = spec(map[string]any{"externalIPs": append(back, "more")})
+	require.Error(t, externalIPs().Validator.Validate(t.Context(), service))
+
+	pod := &admission.Request{Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Object: spec(map[string]any{"containers": turned}), OldObject: spec(map[string]any{"containers": containers})}
+	require.True(t, keepsImages(pod))
+	pod.Object = spec(map[string]any{"containers": append(turned, map[string]any{"image": "more"})})
+	require.False(t, keepsImages(pod))
+
+	pod = &admission.Request{Operation: admission.Create, Resource: pod.Resource, Object: spec(map[string]any{
+		"containers": []any{map[string]any{"name": "c", "resources": map[string]any{"requests": requests}}}, "tolerations": tolerations,
+	})}
+	object, err := tolerateDevices().Mutator.Mutate(t.Context(), pod)
+	require.NoError(t, err)
+	all := list(at(object, "spec", "tolerations"))
+	require.Len(t, all, n+1)
+	require.Equal(t, map[string]any{"key": "example.com/new", "operator": "Exists", "effect": "NoSchedule"}, all[n])
 }

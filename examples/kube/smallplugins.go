@@ -216,23 +216,27 @@ func keepsImages(r *admission.Request) bool {
 	if r.Operation != admission.Update {
 		return false
 	}
-	var had []string
+	var now, had []string
 	for _, field := range containerFields() {
+		now = append(now, words(at(r.Object, "spec", field), "image")...)
 		had = append(had, words(at(r.OldObject, "spec", field), "image")...)
 	}
-	for _, field := range containerFields() {
-		if slices.ContainsFunc(words(at(r.Object, "spec", field), "image"), func(image string) bool { return !slices.Contains(had, image) }) {
-			return false
-		}
+	return !addsTo(had, now)
+}
+
+// addsTo reports whether one of now is none of had.
+func addsTo(had, now []string) bool {
+	known := map[string]bool{}
+	for _, s := range had {
+		known[s] = true
 	}
-	return true
+	return slices.ContainsFunc(now, func(s string) bool { return !known[s] })
 }
 
 // externalIPs rejects services with new external addresses: they could take over the traffic of others.
 func externalIPs() admission.Plugin {
 	return admission.Plugin{Name: externalIPsName, Rules: []admission.Rule{onCore(admission.Create, "services"), onCore(admission.Update, "services")}, Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
-		had := words(at(r.OldObject, "spec", "externalIPs"))
-		if slices.ContainsFunc(words(at(r.Object, "spec", "externalIPs")), func(ip string) bool { return !slices.Contains(had, ip) }) {
+		if addsTo(words(at(r.OldObject, "spec", "externalIPs")), words(at(r.Object, "spec", "externalIPs"))) {
 			return refused(r, "Use of external IPs is denied by admission control")
 		}
 		return nil
@@ -257,13 +261,16 @@ func tolerateDevices() admission.Plugin {
 			return r.Object, nil
 		}
 		slices.Sort(names)
-		all := slices.Clone(list(at(r.Object, "spec", "tolerations")))
+		const exists, effect = string(corev1.TolerationOpExists), string(corev1.TaintEffectNoSchedule)
+		all, tolerated := slices.Clone(list(at(r.Object, "spec", "tolerations"))), map[string]bool{}
+		for _, t := range all {
+			if word(at(t, "operator")) == exists && word(at(t, "effect")) == effect {
+				tolerated[word(at(t, "key"))] = true
+			}
+		}
 		for _, name := range slices.Compact(names) {
-			one := map[string]any{"key": name, "operator": string(corev1.TolerationOpExists), "effect": string(corev1.TaintEffectNoSchedule)}
-			if !slices.ContainsFunc(all, func(t any) bool {
-				return word(at(t, "key")) == name && word(at(t, "operator")) == one["operator"] && word(at(t, "effect")) == one["effect"]
-			}) {
-				all = append(all, one)
+			if !tolerated[name] {
+				all = append(all, map[string]any{"key": name, "operator": exists, "effect": effect})
 			}
 		}
 		return admission.Patched(r, admission.Set(all, "spec", "tolerations"))

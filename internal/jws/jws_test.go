@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"strings"
 	"testing"
 
@@ -196,5 +197,10 @@ func TestParseKeysLeavesOutWhatCannotVerify(t *testing.T) {
 	for _, bad := range []string{"", "[]", "<html>", `{"keys":{}}`, `{"keys":[[[]]]}`, "{}", `{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}`, `{"keys":` + strings.Repeat("[", 100_000)} {
 		_, err := jws.ParseKeys([]byte(bad), 10)
 		require.Error(t, err, "%.20s", bad)
+		require.Equal(t, strings.Contains(bad, `"oct"`), errors.Is(err, jws.ErrNoKeys), "%.20s", bad)
 	}
+	_, err = jws.ParseKeys([]byte(`{"keys":[]}`), 10)
+	require.ErrorIs(t, err, jws.ErrNoKeys)
+	_, err = jws.ParseKeys([]byte(`{"keys":null}`), 10)
+	require.False(t, err == nil || errors.Is(err, jws.ErrNoKeys), "that is no key set")
 }

@@ -44,21 +44,29 @@ func (r *raw) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// ErrNoKeys is the error of [ParseKeys] about a key set that is one, and has no usable key.
+var ErrNoKeys = errors.New("no key that can verify tokens")
+
+var errNoSet = errors.New("not a JSON Web Key Set")
+
 // ParseKeys reads a JSON Web Key Set. It leaves out keys that cannot verify tokens: those for
 // encryption, symmetric and weak ones, and those of an unknown type. It fails if the document is no
-// key set, if it has more keys than limit, or if it has no usable key.
+// key set, if it has more keys than limit, or, with [ErrNoKeys], if it has no usable key.
 func ParseKeys(document []byte, limit int) (*Keys, error) {
 	var set struct {
 		Keys []raw `json:"keys"`
 	}
-	if err := json.Unmarshal(document, &set); err != nil {
-		return nil, errors.New("not a JSON Web Key Set")
+	if err := json.Unmarshal(document, &set); err != nil || set.Keys == nil {
+		return nil, errNoSet
 	}
 	if len(set.Keys) > limit {
 		return nil, fmt.Errorf("%d keys, at most %d are allowed", len(set.Keys), limit)
 	}
-	out := &Keys{}
+	out, none := &Keys{}, ErrNoKeys
 	for _, text := range set.Keys {
+		if text[0] != '{' {
+			none = errNoSet
+		}
 		var key jose.JSONWebKey
 		if json.Valid(text) != nil || key.UnmarshalJSON(text) != nil || key.Use != "" && key.Use != "sig" {
 			continue
@@ -68,7 +76,7 @@ func ParseKeys(document []byte, limit int) (*Keys, error) {
 		}
 	}
 	if len(out.keys) == 0 {
-		return nil, errors.New("no key that can verify tokens")
+		return nil, none
 	}
 	return out, nil
 }
