@@ -25,12 +25,12 @@ type shared struct {
 	// documents has published the schemas and all parameters in the form of v3. Documents are made
 	// for each group version, so what they share is encoded only once.
 	documents func() *publisher
+	discovery func() []sharedSchema // that only Swagger publishes
 }
 
 // sharedOnce makes the shared schemas on the first call: reading them from their Go types costs more
 // than the rest of a document.
 var sharedOnce = sync.OnceValue(func() *shared {
-	v1 := func(kind string) []meta.GroupVersionKind { return []meta.GroupVersionKind{{Version: "v1", Kind: kind}} }
 	list := listMeta()
 	s := &shared{listMeta: list, deleteOptions: fromMeta[meta.DeleteOptions]("What may be said of a deletion."), schemas: []sharedSchema{
 		{objectMetaComponent, ObjectMeta(), nil},
@@ -45,8 +45,14 @@ var sharedOnce = sync.OnceValue(func() *shared {
 		p.namedParameters(nil, slices.Collect(maps.Keys(parameters)))
 		return p
 	})
+	s.discovery = sync.OnceValue(discoverySchemas)
 	return s
 })
+
+// v1 is the kind of a document of the API machinery.
+func v1(kind string) []meta.GroupVersionKind {
+	return []meta.GroupVersionKind{{Version: "v1", Kind: kind}}
+}
 
 func listMeta() *Schema {
 	s := *fromMeta[meta.ListMeta]("Metadata of a list.")

@@ -147,6 +147,9 @@ func (p *publisher) publish(d Document) error {
 	p.tag = strings.ReplaceAll(cmp.Or(d.Group, "core"), ".", "_") + "_" + d.Version
 	clear(p.paths)
 	p.discovery()
+	for _, h := range p.heads[p.path] {
+		p.add(h.path, nil, h.operation)
+	}
 	for _, defined := range []bool{false, true} { // the program's own kinds name theirs first
 		for _, k := range d.Kinds {
 			if isDefined(k) != defined {
@@ -244,6 +247,7 @@ type publisher struct {
 	paths       map[string]*pathItem // of doc
 	path        string               // of doc
 	camel, tag  string               // doc's group version in operation ids, and its tag
+	heads       map[string][]heading // more operations, by the path of the document that has them
 	// kinds maps the names of schemas of whole objects to their kinds, and names is its inverse.
 	kinds map[string]meta.GroupVersionKind
 	names map[meta.GroupVersionKind]string

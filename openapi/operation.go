@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -115,12 +116,16 @@ func (p *publisher) groupVersion(below string) string {
 
 // camel returns the group version as it appears in operation ids, such as ExampleDevV1.
 func (d Document) camel() string {
-	var b strings.Builder
-	for _, word := range strings.FieldsFunc(d.Group+"."+d.Version, func(r rune) bool { return r == '.' || r == '-' }) {
-		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
-	}
 	if d.Group == "" {
-		return "Core" + b.String()
+		return "Core" + camelCase(d.Version)
+	}
+	return camelCase(d.Group + "." + d.Version)
+}
+
+func camelCase(name string) string {
+	var b strings.Builder
+	for _, word := range strings.FieldsFunc(name, func(r rune) bool { return r == '.' || r == '-' }) {
+		b.WriteString(strings.ToUpper(word[:1]) + word[1:])
 	}
 	return b.String()
 }
@@ -364,7 +369,7 @@ func (p *publisher) add(path string, parameters []string, o operation) {
 		item = &pathItem{parameters: p.namedParameters(nil, parameters)}
 		p.paths[path] = item
 	}
-	o.tag, o.cbor = p.tag, p.doc.CBOR
+	o.tag, o.cbor = cmp.Or(o.tag, p.tag), p.doc.CBOR
 	if o.method == "patch" && p.noFieldValidation {
 		o.parameters = slices.DeleteFunc(slices.Clone(o.parameters), func(name string) bool { return name == "fieldValidation" })
 	}

@@ -106,6 +106,8 @@ func (s Swagger) draft(f form) (*draft, error) {
 	d := &draft{publisher: newPublisher(f, sharedOnce()), documents: slices.Clone(s.Documents)}
 	d.deleteOptions(s.Documents...)
 	d.noFieldValidation = !s.definesKinds()
+	slices.SortFunc(d.documents, func(a, b Document) int { return strings.Compare(a.path(), b.path()) })
+	d.heads = d.headings(d.documents)
 	var scratch []byte
 	for _, doc := range programsFirst(s.Documents) {
 		if err := d.publish(doc); err != nil {
@@ -118,27 +120,28 @@ func (s Swagger) draft(f form) (*draft, error) {
 		scratch = f.definition(scratch[:0], name, definition.encoded)
 		d.definitionsSize += len(scratch)
 	}
-	slices.SortFunc(d.documents, func(a, b Document) int { return strings.Compare(a.path(), b.path()) })
 	return d, nil
 }
 
 // programsFirst returns documents such that those with kinds of the program precede those that clients
 // have defined alone: the latter do not take the names of the former.
 func programsFirst(all []Document) []Document {
-	defined := func(d Document) bool {
-		return !slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return !isDefined(k) })
-	}
 	out := slices.Clone(all)
 	slices.SortStableFunc(out, func(a, b Document) int {
-		switch x, y := defined(a), defined(b); {
+		switch x, y := a.ofProgram(), b.ofProgram(); {
 		case x == y:
 			return 0
-		case y:
+		case x:
 			return -1
 		}
 		return 1
 	})
 	return out
+}
+
+// ofProgram reports whether the document has kinds that no client has defined.
+func (d Document) ofProgram() bool {
+	return slices.ContainsFunc(d.Kinds, func(k KindDoc) bool { return !isDefined(k) })
 }
 
 // buffer returns an empty buffer that is large enough for the whole document.

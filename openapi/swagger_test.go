@@ -46,6 +46,37 @@ func TestOAPI_01_Golden(t *testing.T) {
 	require.Equal(t, string(want), string(pretty)+"\n", "run with -update if this is meant")
 }
 
+// TestOAPI_01_PathsOfDiscovery reads the paths that belong to no version of a group. Generated clients have
+// methods for them.
+func TestOAPI_01_PathsOfDiscovery(t *testing.T) {
+	data, err := swagger(t).JSON()
+	require.NoError(t, err)
+	all := tree(t, string(data))
+	for path, want := range map[string][3]string{
+		"/api/":              {"getCoreAPIVersions", "core", "io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions"},
+		"/apis/":             {"getAPIVersions", "apis", "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList"},
+		"/apis/example.dev/": {"getExampleDevAPIGroup", "example_dev", "io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup"},
+		"/version/":          {"getCodeVersion", "version", "io.k8s.apimachinery.pkg.version.Info"},
+	} {
+		item, _ := all["paths"].(map[string]any)[path].(map[string]any)
+		get, _ := item["get"].(map[string]any)
+		require.NotNil(t, get, path)
+		require.Equal(t, want[0], get["operationId"])
+		require.Equal(t, []any{want[1]}, get["tags"])
+		require.Contains(t, all["definitions"], want[2])
+		ok := get["responses"].(map[string]any)["200"].(map[string]any)
+		require.Equal(t, map[string]any{"$ref": "#/definitions/" + want[2]}, ok["schema"])
+	}
+
+	s, errs := openapi.FromTree(tree(t, structural))
+	require.Empty(t, errs)
+	data, err = openapi.Swagger{Documents: []openapi.Document{
+		{Group: "defined.dev", Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget", Plural: "widgets", Verbs: allVerbs, Schema: s}}},
+	}}.JSON()
+	require.NoError(t, err)
+	require.NotContains(t, tree(t, string(data))["paths"], "/apis/defined.dev/", "kube-apiserver names groups of custom resources nowhere")
+}
+
 func TestOAPI_01_SwaggerSaysWhatClientsRead(t *testing.T) {
 	data, err := swagger(t).JSON()
 	require.NoError(t, err)
@@ -214,7 +245,12 @@ func TestPublishedUnions(t *testing.T) {
 		require.NoError(t, err)
 		definitions := at(tree(t, string(data)), "definitions")
 		require.Equal(t, c.v2, encode(t, at(definitions, "dev.example.v1.Widget", "properties", "field")), c.name)
-		require.ElementsMatch(t, slices.Collect(maps.Keys(schemas.(map[string]any))), slices.Collect(maps.Keys(definitions.(map[string]any))), "both publish the same schemas")
+		want := slices.Collect(maps.Keys(schemas.(map[string]any)))
+		for _, kind := range []string{"meta.v1.APIVersions", "meta.v1.APIGroup", "meta.v1.APIGroupList"} { // of paths that v3 has not
+			want = append(want, "io.k8s.apimachinery.pkg.apis."+kind)
+		}
+		want = append(want, "io.k8s.apimachinery.pkg.version.Info")
+		require.ElementsMatch(t, want, slices.Collect(maps.Keys(definitions.(map[string]any))), "both publish the same schemas")
 	}
 }
 

@@ -49,7 +49,16 @@ func TestOAPI_01_BothVersionsAgree(t *testing.T) {
 	}
 	data, err := openapi.Swagger{Documents: documents}.JSON()
 	require.NoError(t, err)
-	require.Equal(t, want, tree(t, string(data))["paths"])
+	got := tree(t, string(data))["paths"].(map[string]any)
+	var discovery []string // no document of v3 is about more than one group version
+	for path := range got {
+		if want[path] == nil {
+			discovery = append(discovery, path)
+			delete(got, path)
+		}
+	}
+	require.ElementsMatch(t, []string{"/api/", "/apis/", "/apis/apps.example.dev/", "/apis/example.dev/", "/version/"}, discovery)
+	require.Equal(t, want, got)
 	require.Greater(t, len(want), 20)
 }
 

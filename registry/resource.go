@@ -45,8 +45,8 @@ type Hooks struct {
 	// ValidateCreate reports what is wrong with a new object, in addition to Validate.
 	ValidateCreate func(ctx context.Context, t Tree, f *status.Fields)
 
-	// ValidateUntyped is Validate for a function that takes values of any type: the object may violate its
-	// schema where it did before.
+	// ValidateUntyped is Validate for a function that takes values of any type: it is also asked about an object
+	// that violates its schema.
 	ValidateUntyped func(ctx context.Context, t Tree, f *status.Fields)
 
 	// ValidateUpdate reports what is wrong with replacing old by t, in addition to Validate.

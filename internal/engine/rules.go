@@ -114,6 +114,7 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	if r.sound && f.Len() > found {
 		return
 	}
+	r.askUntyped(ctx, f, t)
 	r.evaluate(ctx, f, t, old, valid)
 	before := f.Len()
 	r.ask(ctx, f, t, old)
@@ -123,11 +124,16 @@ func (r rules) check(ctx context.Context, f *status.Fields, t, old registry.Tree
 	}
 }
 
-// ask lets the hooks add what they find.
-func (r rules) ask(ctx context.Context, f *status.Fields, t, old registry.Tree) {
+// askUntyped lets the hook for values of any type add what it finds. Its problems follow those of the
+// schema, as in kube-apiserver.
+func (r rules) askUntyped(ctx context.Context, f *status.Fields, t registry.Tree) {
 	if r.untyped != nil {
 		r.untyped(ctx, t, f)
 	}
+}
+
+// ask lets the other hooks add what they find.
+func (r rules) ask(ctx context.Context, f *status.Fields, t, old registry.Tree) {
 	if r.validate != nil {
 		r.validate(ctx, t, f)
 	}

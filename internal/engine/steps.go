@@ -289,6 +289,10 @@ func (w *write) complete(ctx context.Context, p *part, canonical registry.Tree, 
 	t := r.Schema.Default(withoutEmptyMetadata(canonical))
 	if len(problems) > 0 {
 		if problems = r.rules.judging(w.sub).blocking(t, p.old, problems); len(problems) > 0 {
+			f := &status.Fields{}
+			f.Add(problems...)
+			r.rules.askUntyped(ctx, f, t)
+			problems = f.Errors()
 			if r.rules.expressions != nil {
 				problems = append(problems, unchecked())
 			}

@@ -510,3 +510,22 @@ func TestQUERY_20_WhatHasNoNamespaceIsNotSelectedByIt(t *testing.T) {
 		require.Equal(t, 200, code, path)
 	}
 }
+
+// TestCRD_15_ReplicasAreJudgedBesideTypes: a value of the wrong type elsewhere hides no problem of the replicas.
+func TestCRD_15_ReplicasAreJudgedBesideTypes(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for spec, want := range map[string][]string{
+			`{"count":-1,"color":7}`:   {"spec.color", ".spec.count"},
+			`{"count":"a"}`:            {"spec.count", ".spec.count"},
+			`{"count":-1,"color":"x"}`: {".spec.count"},
+		} {
+			code, got := call(t, srv, "POST", lampsPath, `{"metadata":{"name":"a"},"spec":`+spec+`}`)
+			require.Equal(t, 422, code, "%v", got)
+			var fields []string
+			for _, cause := range got["details"].(map[string]any)["causes"].([]any) {
+				fields = append(fields, cause.(map[string]any)["field"].(string))
+			}
+			require.Equal(t, want, fields, spec)
+		}
+	})
+}
