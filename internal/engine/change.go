@@ -60,9 +60,12 @@ func (e *Engine) RemoveVersions(gone ...meta.GroupVersionResource) {
 // kind, and add describes all that it is to have.
 //
 // An entry of remove without a version covers all versions; see Remove and RemoveVersions. Unknown
-// names are ignored.
+// names are ignored. One change is made at a time. Change returns an error when ctx ends, also while
+// it waits for another change.
 func (e *Engine) Change(ctx context.Context, remove []meta.GroupVersionResource, add []*registry.Resource) error {
-	e.changes.Lock()
+	if err := e.changes.Lock(ctx); err != nil {
+		return fmt.Errorf("wait for the change before: %w", err)
+	}
 	defer e.changes.Unlock()
 	if e.lifetime == nil {
 		return errors.New("registry: resources are installed in an engine that has started; give those that are there from the beginning to the server with Serve")
@@ -101,8 +104,7 @@ func (e *Engine) Validate(resources ...*registry.Resource) error {
 // documents about them: its resources have no live views. The first change after it installs the
 // kinds that Preview has compiled, if it is given the same descriptions.
 func (e *Engine) Preview(resources ...*registry.Resource) (*Set, error) {
-	e.changes.Lock()
-	defer e.changes.Unlock()
+	defer e.holdChanges()()
 	c := e.newChange()
 	c.drafts = map[*registry.Resource]*Kind{}
 	if err := c.plan(nil, resources); err != nil {
@@ -110,6 +112,13 @@ func (e *Engine) Preview(resources ...*registry.Resource) (*Set, error) {
 	}
 	e.drafts = c.drafts
 	return c.edit.done(), nil
+}
+
+// holdChanges waits until no change is in progress, and keeps others from beginning until the
+// returned function is called. It is for what cannot fail, and must be done by the end of a change.
+func (e *Engine) holdChanges() (release func()) {
+	_ = e.changes.Lock(context.Background()) // does not end, so the lock is held
+	return e.changes.Unlock
 }
 
 // change is one call of Change in progress.

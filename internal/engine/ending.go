@@ -11,8 +11,7 @@ import (
 //
 // Source: CRD-21.
 func (e *Engine) Ending(kinds ...meta.GroupVersionResource) {
-	e.changes.Lock()
-	defer e.changes.Unlock()
+	defer e.holdChanges()()
 	edit := e.set.Load().edit()
 	changed := false
 	for _, name := range kinds {

@@ -15,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/ctxlock"
 	"github.com/kindwright/kindwright/internal/forms"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/lead"
@@ -107,7 +108,7 @@ type Engine struct {
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
 	lists      companionLists
 
-	changes      sync.Mutex                   // serialises Install, Remove and Observe; never held while serving
+	changes      ctxlock.Mutex                // serialises Install, Remove and Observe; never held while serving
 	drafts       map[*registry.Resource]*Kind // what Preview compiled, until the first change; guarded by changes
 	observations []*Observation
 
@@ -214,12 +215,12 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err := e.tokens.load(ctx); err != nil {
 		return fmt.Errorf("load the keys of continue tokens: %w", err)
 	}
-	e.changes.Lock()
+	release := e.holdChanges()
 	e.lifetime = ctx
 	for _, o := range e.observations {
 		e.tell(ctx, o)
 	}
-	e.changes.Unlock()
+	release()
 	e.running.Go(func() {
 		if err := e.dispatcher.Run(ctx); err != nil && ctx.Err() == nil {
 			e.cfg.Logger.Error(err, "the live view of the store has ended")

@@ -25,8 +25,7 @@ func (e *Engine) Fork(cfg Config, store func(at storage.Revision) (*storage.Stor
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
-	e.changes.Lock() // no resource is added or removed meanwhile
-	defer e.changes.Unlock()
+	defer e.holdChanges()() // no resource is added or removed meanwhile
 	if e.lifetime == nil {
 		return nil, errors.New("registry: an engine is forked while it runs; this one has not started")
 	}

@@ -20,8 +20,7 @@ type Observation struct {
 // resource is installed until the engine ends. The observer learns of a change before the write
 // that made it is answered; see watch.Observation.
 func (e *Engine) Observe(of meta.GroupResource, o watch.Observer) (*Observation, error) {
-	e.changes.Lock()
-	defer e.changes.Unlock()
+	defer e.holdChanges()()
 	one := &Observation{of: of, observer: o}
 	e.observations = append(e.observations, one)
 	for s := range e.Set().Stored() {

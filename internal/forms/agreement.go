@@ -9,12 +9,12 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/kindwright/kindwright/internal/ctxlock"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/storage"
@@ -50,8 +50,9 @@ type Agreement struct {
 	id   string
 	host string
 
-	looking sync.Mutex // held during Join and each look
+	looking ctxlock.Mutex // held during Join and each look; guards the next four
 	mine    map[string][]string
+	excess  bool             // this process may have announced kinds that are not among mine
 	seen    map[string]sight // by process; what this one has seen of the others' beats
 	told    map[string]bool  // the kinds whose delay has been logged
 
@@ -111,11 +112,15 @@ func (a *Agreement) Ready() error {
 // form first. Kinds that were announced before and are not among them stay as they are. After Join,
 // Written is right about these kinds. The error says what to do if the kinds are written in forms
 // that this process does not read; then it must not serve them.
+//
+// Join returns when ctx ends, however long the store or another Join takes.
 func (a *Agreement) Join(ctx context.Context, reads map[string][]string) error {
 	if a == nil || len(reads) == 0 {
 		return nil
 	}
-	a.looking.Lock()
+	if err := a.looking.Lock(ctx); err != nil {
+		return err
+	}
 	defer a.looking.Unlock()
 	before := a.mine
 	a.mine = maps.Clone(before)
@@ -128,26 +133,30 @@ func (a *Agreement) Join(ctx context.Context, reads map[string][]string) error {
 		err = a.Ready()
 	}
 	if err != nil {
-		a.mine = before
-		a.withdraw(ctx)
+		a.mine, a.excess = before, true
+		a.broken.Store(nil)
+		if err := a.withdraw(ctx); err != nil {
+			a.cfg.Logger.V(1).Info("an announcement of forms stays until the next beat", "reason", err.Error())
+		}
 	}
 	return err
 }
 
-// withdraw takes back an announcement whose kinds are not served.
-func (a *Agreement) withdraw(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Beat)
-	defer cancel()
+// withdraw takes back the announcement of kinds that are not served. After an error the next beat
+// does it: while the announcement stays, the other processes write these kinds in the form that this
+// one has announced.
+func (a *Agreement) withdraw(ctx context.Context) error {
+	if !a.excess {
+		return nil
+	}
 	var err error
 	if len(a.mine) == 0 {
 		err = a.leave(ctx)
 	} else {
 		err = a.announce(ctx)
 	}
-	if err != nil {
-		a.cfg.Logger.V(1).Info("an announcement of forms stays until it is out of date", "reason", err.Error())
-	}
-	a.broken.Store(nil)
+	a.excess = err != nil
+	return err
 }
 
 // Run keeps the announcement alive and looks at those of the others until ctx ends. Then it takes
@@ -163,12 +172,15 @@ func (a *Agreement) Run(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Beat)
 	defer cancel()
-	a.looking.Lock()
-	defer a.looking.Unlock()
-	if len(a.mine) == 0 {
-		return
+	err := a.looking.Lock(ctx)
+	if err == nil {
+		defer a.looking.Unlock()
+		if len(a.mine) == 0 && !a.excess {
+			return
+		}
+		err = a.leave(ctx)
 	}
-	if err := a.leave(ctx); err != nil {
+	if err != nil {
 		a.cfg.Logger.V(1).Info("the other processes have to wait until this one is out of date", "reason", err.Error())
 	}
 }
@@ -209,10 +221,12 @@ func (a *Agreement) leave(ctx context.Context) error {
 func (a *Agreement) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Beat)
 	defer cancel()
-	a.looking.Lock()
+	if err := a.looking.Lock(ctx); err != nil {
+		return err
+	}
 	defer a.looking.Unlock()
-	if len(a.mine) == 0 {
-		return nil
+	if err := a.withdraw(ctx); err != nil || len(a.mine) == 0 {
+		return err
 	}
 	return a.look(ctx)
 }

@@ -22,12 +22,17 @@ import (
 type network struct {
 	storage.Backend
 	cut    atomic.Bool
+	hangs  atomic.Bool            // calls end with their context
 	before func(ops []storage.Op) // called before each commit, if not nil
 }
 
 func (*network) Exclusive() bool { return false }
 
 func (n *network) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if n.hangs.Load() {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
 	if n.cut.Load() {
 		return 0, storage.ErrUnavailable
 	}
@@ -38,6 +43,10 @@ func (n *network) Commit(ctx context.Context, ops []storage.Op) (storage.Revisio
 }
 
 func (n *network) List(ctx context.Context, r storage.ListRequest) (storage.Page, error) {
+	if n.hangs.Load() {
+		<-ctx.Done()
+		return storage.Page{}, ctx.Err()
+	}
 	if n.cut.Load() {
 		return storage.Page{}, storage.ErrUnavailable
 	}
@@ -298,5 +307,50 @@ func TestManyJoinAtOnce(t *testing.T) {
 		for _, p := range all {
 			require.Equal(t, all[0].writes(), p.writes())
 		}
+	})
+}
+
+// Neither the store nor what else this process asks it for takes more of a caller's time than the
+// caller has.
+func TestJoinEndsWithItsContext(t *testing.T) {
+	bubble(t, func(t *testing.T, db *memory.DB) {
+		p := must(t, db, "v1")
+		p.net.hangs.Store(true)
+		time.Sleep(forms.DefaultBeat + time.Second) // the process waits for the store
+		for _, long := range []time.Duration{time.Second, time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), long)
+			defer cancel()
+			begun := time.Now()
+			err := p.Join(ctx, map[string][]string{"example.dev/pens": {"v1"}})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, long, time.Since(begun))
+		}
+		p.net.hangs.Store(false)
+		require.NoError(t, p.Join(t.Context(), map[string][]string{"example.dev/pens": {"v1"}}))
+	})
+}
+
+// An announcement that the store took, and of which it could not say more, is taken back when the
+// store is back: it would hold up the others for as long as this process runs.
+func TestAnAnnouncementWithoutAJoinIsTakenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, db *memory.DB) {
+		net := &network{Backend: db}
+		a := forms.New(forms.Config{Store: storage.New(net)})
+		require.NoError(t, a.Join(t.Context(), map[string][]string{"example.dev/pens": {"v1"}}))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { a.Run(ctx); close(done) }()
+		defer func() { cancel(); <-done }()
+
+		net.before = func([]storage.Op) { net.cut.Store(true) } // once the commit has begun
+		require.ErrorIs(t, a.Join(t.Context(), map[string][]string{books: {"v1"}}), storage.ErrUnavailable)
+		other := must(t, db, "v2", "v1")
+		time.Sleep(2 * forms.DefaultBeat)
+		require.Equal(t, "v1", other.writes(), "the announcement counts as long as it is there")
+
+		net.before = nil
+		net.cut.Store(false)
+		time.Sleep(4 * forms.DefaultBeat)
+		require.Equal(t, "v2", other.writes())
 	})
 }

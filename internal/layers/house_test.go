@@ -38,6 +38,7 @@ var house = [...][]room{
 		{path: "internal/batch", std: true, why: "records that wait until they are delivered together"},
 		{path: "internal/memo", std: true, why: "answers of other servers, shared and remembered for a while"},
 		{path: "internal/pause", std: true, why: "waits before a retry"},
+		{path: "internal/ctxlock", std: true, why: "a mutex that a caller can stop waiting for"},
 		{path: "internal/yaml", why: "door: YAML"},
 		{path: "internal/ordered", why: "door: the ordered copy-on-write map"},
 		{path: "internal/protowire", why: "door: protobuf's wire format"},
