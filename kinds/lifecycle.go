@@ -201,7 +201,7 @@ func (t *namespaceController) update(ctx context.Context, ns *watch.Entry, subre
 		change(obj)
 		return nil
 	})
-	if status.IsNotFound(err) || errors.Is(err, errSuccessor) {
+	if engine.IsGone(err) || errors.Is(err, errSuccessor) {
 		return nil, nil
 	}
 	return now, err
@@ -313,7 +313,7 @@ func (t *namespaceController) drainObject(ctx context.Context, target registry.T
 			result, err = t.engine.Delete(ctx, target, o)
 			return err
 		})
-		if status.IsNotFound(err) || err == nil && result.Removed {
+		if engine.IsGone(err) || err == nil && result.Removed {
 			return
 		}
 		if err == nil {
