@@ -32,6 +32,7 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 		return errTwoServers
 	}
 	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
+	a.engine.SetElsewhere(a)
 	front := a.front()
 	for s, err := range front.List(ctx, "", registry.ListRequest{}) {
 		if err != nil {
