@@ -53,9 +53,40 @@ func (c *config) allDefinitions() []registry.Definition {
 // noteBackend says of a request that the server has no kind for whether it may last, because another
 // server answers it.
 func (s *Server) noteBackend(x *request.Exchange, r *http.Request) {
-	if info := x.Info.Load(); info.IsResource && s.behind(info.Group, info.Version) != nil {
+	if s.cfg.behind == nil || x.Kind != nil {
+		return
+	}
+	if info := x.Info.Load(); s.behindResource(info) != nil && (x.Misused == nil || mayMean(r.Method, info)) {
 		x.Streams = s.cfg.behind.Streams(info, r.Header)
 	}
+}
+
+// behindResource is the handler of another server that has a resource, nil if there is none.
+func (s *Server) behindResource(info *request.Info) http.Handler {
+	if s.cfg.behind == nil || !info.IsResource {
+		return nil
+	}
+	return s.behind(info.Group, info.Version)
+}
+
+// mayMean reports whether a method that a path cannot have here may have a meaning at another server.
+// A watch stays one, by whatever path, because its right is that of a reader. TRACE returns what it was
+// sent, which is for this server alone, and CONNECT has no path.
+func mayMean(method string, info *request.Info) bool {
+	return info.Verb != request.VerbWatch && method != http.MethodTrace && method != http.MethodConnect
+}
+
+// misused returns the answer to a method that the path cannot have; nil if there is none, or if another
+// server says what it means.
+func (s *Server) misused(r *http.Request) error {
+	x := request.ExchangeFrom(r.Context())
+	if x.Misused == nil {
+		return nil
+	}
+	if info := x.Info.Load(); mayMean(r.Method, info) && s.behindResource(info) != nil {
+		return nil
+	}
+	return x.Misused
 }
 
 // behind returns the handler of another server that has a group version, nil if there is none or if
@@ -86,10 +117,8 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request, x *request.Excha
 	if s.cfg.behind == nil || x.Kind != nil {
 		return false
 	}
-	var to http.Handler
-	if info.IsResource {
-		to = s.behind(info.Group, info.Version)
-	} else {
+	to := s.behindResource(info)
+	if !info.IsResource {
 		to = s.behindPath(r, info)
 	}
 	if to == nil {

@@ -252,11 +252,11 @@ func (s *Server) withParsing(next http.Handler) http.Handler {
 			writeParseError(w, r, err)
 			return
 		}
-		if x.Misused == nil && x.Unread == nil {
-			s.resources.Find(x)
-			if x.Kind == nil && s.cfg.behind != nil {
-				s.noteBackend(x, r)
+		if x.Unread == nil {
+			if x.Misused == nil {
+				s.resources.Find(x)
 			}
+			s.noteBackend(x, r)
 		}
 		s.enter(x)
 		next.ServeHTTP(w, r)
@@ -411,7 +411,7 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 	allowed := next
 	next = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Like any other request, one with a method that cannot be is a 401 or 403 first.
-		if err := request.ExchangeFrom(r.Context()).Misused; err != nil {
+		if err := s.misused(r); err != nil {
 			writeParseError(w, r, err)
 			return
 		}

@@ -368,6 +368,8 @@ func (s *Server) dispatch() http.Handler {
 		info := x.Info.Load()
 		switch {
 		case s.passOn(w, r, x, info):
+		case x.Misused != nil: // the other server, which may know the method, has gone meanwhile
+			writeParseError(w, r, x.Misused)
 		case info.IsResource && h.Fallback != nil && x.Kind == nil && !s.engine.Set().ServesGroup(info.Group):
 			if x.Ended != nil {
 				r = r.WithContext(x.Ended)

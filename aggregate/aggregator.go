@@ -45,11 +45,18 @@ type Config struct {
 	// Timeout bounds each such question. Default 5 seconds. Requests of clients are bounded by the
 	// server's own deadline.
 	Timeout time.Duration
+
+	// InFlight is how many requests that read may wait for one back end, and half as many that write, of
+	// which one user can have half. Watches and connections do not count. Whoever comes later is told to
+	// try again (429). Without this bound, a back end that hangs would have all requests in flight that
+	// the server allows; see kindwright.Limits. Default 100.
+	InFlight int
 }
 
 const (
 	defaultProbeEvery = 30 * time.Second
 	defaultTimeout    = 5 * time.Second
+	defaultInFlight   = 100
 )
 
 // Aggregator answers for the back ends of one server. Give it to kindwright.Aggregate.
@@ -91,14 +98,17 @@ func New(cfg Config) (*Aggregator, error) {
 		return nil, errors.New("aggregate: Config.Resolver holds a nil pointer")
 	case without(cfg.Resolver):
 		return nil, errors.New("aggregate: Config.Resolver: the objects given to Services are nil")
-	case cfg.ProbeEvery < 0 || cfg.Timeout < 0:
-		return nil, errors.New("aggregate: Config.ProbeEvery and Config.Timeout must not be negative")
+	case cfg.ProbeEvery < 0 || cfg.Timeout < 0 || cfg.InFlight < 0:
+		return nil, errors.New("aggregate: Config.ProbeEvery, Config.Timeout and Config.InFlight must not be negative")
 	}
 	if cfg.ProbeEvery == 0 {
 		cfg.ProbeEvery = defaultProbeEvery
 	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = defaultTimeout
+	}
+	if cfg.InFlight == 0 {
+		cfg.InFlight = defaultInFlight
 	}
 	a := &Aggregator{
 		cfg: cfg, lists: newRoom(), documents: newRoom(),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/flow"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/openapi"
@@ -22,6 +23,7 @@ type backend struct {
 	service *APIService // as it was when the work began; only its spec and its identity count
 	cancel  context.CancelFunc
 	proxy   *httputil.ReverseProxy
+	places  *flow.Limiter // of requests that wait for an answer
 
 	connections atomic.Pointer[connections] // nil before the first request
 	shared      atomic.Int64                // connections over HTTP/2
@@ -46,23 +48,27 @@ const (
 	maxMessage   = 1024
 )
 
-// begin starts the work for an object. before is what was known of the same server until now, nil if
-// nothing was. The caller holds mu.
+// begin starts the work for an object, or leaves it to run at the start of the server. before is what
+// was known of the same server until now, nil if nothing was. The caller holds mu.
 func (a *Aggregator) begin(s *APIService, before *view) *backend {
-	b := &backend{of: a, service: s, again: make(chan struct{}, 1), cancel: func() {}}
+	b := &backend{of: a, service: s, again: make(chan struct{}, 1), cancel: func() {}, places: a.newPlaces()}
 	first := view{available: true} // until the first probe, requests are tried
 	if before != nil {
 		first.resources, first.schema, first.swagger = before.resources, before.schema, before.swagger
 	}
 	b.now.Store(&first)
 	b.proxy = b.newProxy()
-	if a.ctx == nil {
-		return b // before run
+	if a.ctx != nil {
+		b.work(a.ctx)
 	}
-	ctx, cancel := context.WithCancel(a.ctx)
-	b.cancel = cancel
-	a.workers.Go(func() { b.run(ctx) })
 	return b
+}
+
+// work asks the back end in the background until ctx ends or somebody cancels. The caller holds mu of
+// the Aggregator.
+func (b *backend) work(ctx context.Context) {
+	ctx, b.cancel = context.WithCancel(ctx)
+	b.of.workers.Go(func() { b.run(ctx) })
 }
 
 // run asks the back end until ctx ends.

@@ -22,8 +22,9 @@ const (
 	lookEvery = time.Second
 )
 
-// start makes the objects of the server's own group versions, and reads all others. It asks no back
-// end, so none can delay the start.
+// start makes the objects of the server's own group versions, and reads all others. From then on no
+// group version of a back end seems to be missing: its requests are sent on, and its discovery is stale.
+// It asks no back end, so none can delay the start.
 func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -31,6 +32,7 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 		return errTwoServers
 	}
 	a.engine = o.(*engine.Engine) //nolint:forcetypeassert // hooks of the library get the engine itself
+	a.engine.SetElsewhere(a)
 	front := a.front()
 	for s, err := range front.List(ctx, "", registry.ListRequest{}) {
 		if err != nil {
@@ -39,7 +41,7 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 		a.services[s.Name] = s
 	}
 	err := a.register(ctx, true)
-	a.publish()
+	a.decideAll()
 	return err
 }
 
@@ -52,6 +54,9 @@ func (a *Aggregator) run(ctx context.Context, _ registry.Objects) {
 	defer a.workers.Wait()
 	a.mu.Lock()
 	a.ctx = ctx
+	for _, b := range a.backends {
+		b.work(ctx)
+	}
 	a.mu.Unlock()
 	a.workers.Go(func() { a.tend(ctx) })
 	for ctx.Err() == nil {
@@ -155,7 +160,8 @@ func (a *Aggregator) stop(name string) {
 	}
 }
 
-// decideAll looks at every object again, because the server's own kinds have changed.
+// decideAll looks at every object again, because the server's own kinds have changed. The caller holds
+// mu.
 func (a *Aggregator) decideAll() {
 	own := a.served()
 	for _, name := range slices.Sorted(maps.Keys(a.services)) {

@@ -6,8 +6,8 @@
 //
 // Requests for the group versions of a back end pass the whole chain of this server first: they are
 // authenticated, audited, limited and authorized here. Then they are sent on with the user in headers,
-// under a client certificate that the back end trusts. Discovery and OpenAPI v3 describe the kinds of
-// all servers together. OpenAPI v2 has the kinds of this server alone.
+// under a client certificate that the back end trusts. Discovery and both OpenAPI documents describe the
+// kinds of all servers together.
 //
 // A back end is another server that may be slow, broken or hostile. What it can do is bounded: it is
 // asked in the background for what the documents need, its failure stays its own, and it cannot take
@@ -16,7 +16,7 @@
 //	apiservice.go, kind.go, validation.go   the kind
 //	controller.go                           follows the objects, and makes those of this server's groups
 //	backend.go, fetch.go, discovery.go      what is known of a back end, asked every 30 seconds
-//	proxy.go, identity.go                   requests on their way
+//	proxy.go, identity.go, places.go        requests on their way
 //	service.go, transport.go                where a service listens, and the connections to it
 //	merge.go, openapi.go                    the documents
 //

@@ -59,6 +59,7 @@ func (a *Aggregator) Streams(info *request.Info, h http.Header) bool {
 // serve sends a request on, unless the back end is known not to answer or the user cannot be named.
 func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 	if v := b.now.Load(); !v.available {
+		b.hurry() // it may be back
 		negotiate.WriteError(w, r, b.unavailable(v.reason).WithRetryAfter(retrySeconds))
 		return
 	}
@@ -79,6 +80,14 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x := request.ExchangeFrom(r.Context())
+	leave, ok := b.enter(r.Context(), r, x, &u)
+	if !ok {
+		negotiate.Linger(w, r)
+		negotiate.WriteError(w, r, status.TooManyRequests("too many requests wait for the server behind the APIService "+
+			b.service.Name+", please try again later", retrySeconds))
+		return
+	}
+	defer leave()
 	if x.Ended != nil {
 		r = r.WithContext(x.Ended)
 	}

@@ -47,9 +47,11 @@ var byHeader = authn.Func(func(r *http.Request) (authn.User, bool, error) {
 	return u, u.Name != "", nil
 })
 
-// noted allows everything but what mallory wants.
+// noted allows everything but what mallory wants. A user such as only-get-a may do just that
+// with the object of that name.
 var noted = authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
-	if a.User.Name == "mallory" {
+	only, bound := strings.CutPrefix(a.User.Name, "only-")
+	if a.User.Name == "mallory" || bound && only != a.Verb+"-"+a.Name {
 		return authz.Deny, "", nil
 	}
 	return authz.Allow, "", nil

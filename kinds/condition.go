@@ -18,6 +18,7 @@ type round struct {
 	unread   map[meta.GroupResource]error
 	failed   map[meta.GroupResource]error // the first error of each resource
 	awaiting meta.GroupVersionResource    // a resource that has remaining objects
+	afar     bool                         // other servers have remaining objects, and nobody tells when those go
 }
 
 func newRound() *round {
@@ -39,6 +40,20 @@ func (r *round) remains(resource meta.GroupVersionResource, finalizers []string,
 	}
 	if failure != nil && r.failed[resource.GroupResource()] == nil {
 		r.failed[resource.GroupResource()] = failure
+	}
+}
+
+// afarRemain records the objects of a resource that remain at another server, or the failure to delete
+// them. It is safe for concurrent use.
+func (r *round) afarRemain(of meta.GroupVersionResource, left int, failure error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if left > 0 {
+		r.left[of.GroupResource()] = max(left, r.left[of.GroupResource()]) // versions show the same objects
+		r.afar = true
+	}
+	if failure != nil {
+		r.failed[of.GroupResource()] = failure
 	}
 }
 

@@ -144,6 +144,7 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 	for ctx.Err() == nil {
 		renewed, set := t.engine.Renewed(), t.engine.Set()
 		found := t.drain(ctx, ns, set)
+		t.drainElsewhere(ctx, ns, found) // without a slot: it may take seconds
 		if ctx.Err() != nil {
 			return
 		}
@@ -156,7 +157,7 @@ func (t *namespaceController) end(ctx context.Context, ns *watch.Entry) {
 			return
 		case err != nil:
 			t.engine.Logger().Error(err, "failed to update a terminating namespace; retrying", "namespace", ns.Name())
-		case !found.broken():
+		case !found.broken() && !found.afar:
 			wait = firstRetry
 			t.awaitChange(ctx, ns, found, renewed)
 			continue
@@ -201,7 +202,7 @@ func (t *namespaceController) update(ctx context.Context, ns *watch.Entry, subre
 		change(obj)
 		return nil
 	})
-	if status.IsNotFound(err) || errors.Is(err, errSuccessor) {
+	if engine.IsGone(err) || errors.Is(err, errSuccessor) {
 		return nil, nil
 	}
 	return now, err
@@ -228,6 +229,21 @@ func (t *namespaceController) drain(ctx context.Context, ns *watch.Entry, set *e
 		t.drainKind(ctx, ns, served, found)
 	}
 	return found
+}
+
+// drainElsewhere deletes the objects in the namespace that other servers have.
+func (t *namespaceController) drainElsewhere(ctx context.Context, ns *watch.Entry, found *round) {
+	others := t.engine.Elsewhere()
+	if others == nil {
+		return
+	}
+	if exists, err := t.exists(ctx, ns); err != nil || !exists { // they could belong to a new namespace of that name
+		if err != nil {
+			found.failed[namespaceResource.GroupResource()] = err
+		}
+		return
+	}
+	others.Empty(ctx, ns.Name(), found.afarRemain)
 }
 
 // contents returns the namespaced resources, each once, in order of deletion.
@@ -313,7 +329,7 @@ func (t *namespaceController) drainObject(ctx context.Context, target registry.T
 			result, err = t.engine.Delete(ctx, target, o)
 			return err
 		})
-		if status.IsNotFound(err) || err == nil && result.Removed {
+		if engine.IsGone(err) || err == nil && result.Removed {
 			return
 		}
 		if err == nil {

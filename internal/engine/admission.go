@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -33,7 +34,8 @@ func (e *Engine) mutates(a admissible) bool {
 // mutate asks the mutating plugins. It returns the object that they produce and reports whether it
 // differs from the one sent.
 func (e *Engine) mutate(ctx context.Context, a admissible) (t registry.Tree, changed bool, err error) {
-	return e.cfg.Admission.Mutate(ctx, a.admission())
+	t, changed, err = e.cfg.Admission.Mutate(ctx, a.admission())
+	return t, changed, judged(err)
 }
 
 // admit asks the validating plugins.
@@ -41,7 +43,27 @@ func (e *Engine) admit(ctx context.Context, a admissible) error {
 	if e.cfg.Admission == nil || !e.cfg.Admission.Validates(a.admissionTarget()) {
 		return nil
 	}
-	return e.cfg.Admission.Validate(ctx, a.admission())
+	return judged(e.cfg.Admission.Validate(ctx, a.admission()))
+}
+
+// judgement is the error of a plugin.
+type judgement struct{ error }
+
+// Unwrap returns the error.
+func (j *judgement) Unwrap() error { return j.error }
+
+func judged(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &judgement{err}
+}
+
+// IsGone reports whether an error says that an object does not exist. A webhook may deny a write with any
+// reason, so one that says "not found" says nothing about the object.
+func IsGone(err error) bool {
+	_, opinion := errors.AsType[*judgement](err)
+	return !opinion && status.IsNotFound(err)
 }
 
 // admissionTarget describes a request before the plugins that handle it are known.

@@ -107,6 +107,7 @@ type Engine struct {
 	migrations *migrations
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
 	lists      companionLists
+	elsewhere  atomic.Pointer[Elsewhere] // nil if no other server has objects in the namespaces
 
 	changes      ctxlock.Mutex                // serialises Install, Remove and Observe; never held while serving
 	drafts       map[*registry.Resource]*Kind // what Preview compiled, until the first change; guarded by changes

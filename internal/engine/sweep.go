@@ -27,7 +27,7 @@ func (e *Engine) Sweep(ctx context.Context, s *Served, namespace string, before 
 		}
 		t := registry.Target{Resource: s.Kind.GroupVersionResource(), Namespace: namespace, Name: entry.Name()}
 		_, err := e.deleteFrom(ctx, s, t, registry.DeleteOptions{UID: entry.UID(), Propagation: meta.DeletePropagationBackground}, asked{})
-		if err != nil && first == nil && !status.IsNotFound(err) && !status.IsConflict(err) {
+		if err != nil && first == nil && !IsGone(err) && !status.IsConflict(err) {
 			first = err
 		}
 	}

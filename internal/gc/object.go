@@ -120,7 +120,7 @@ func (s *session) change(ctx context.Context, o *object, what string, value any)
 // or the write was rejected.
 func (s *session) outcome(o *object, err error) error {
 	switch {
-	case err == nil, status.IsNotFound(err):
+	case err == nil, engine.IsGone(err):
 		return nil
 	case status.IsConflict(err):
 		if now, ok := o.served.Cache.Get(o.entry.Key()); !ok || now.Revision() != o.entry.Revision() {

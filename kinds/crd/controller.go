@@ -544,7 +544,7 @@ func (c *controller) mergeStatus(ctx context.Context, d *definition, want Custom
 
 // ignoreNotFound returns an error unless it says that the definition is gone, which is the next event.
 func ignoreNotFound(err error) error {
-	if status.IsNotFound(err) {
+	if engine.IsGone(err) {
 		return nil
 	}
 	return err

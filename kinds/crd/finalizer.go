@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/meta"
@@ -94,7 +95,7 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 // gone. It needs metadata alone, so a conversion webhook that is gone does not hold it up. A create
 // that began before the definition was deleted may still succeed, so it looks again.
 func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource) error {
-	for {
+	for wait := firstLook; ; wait = min(2*wait, maxLook) {
 		namespaces := map[string]bool{}
 		list, err := c.engine.List(ctx, registry.Target{Resource: of}, registry.ListRequest{MetadataOnly: true})
 		if status.IsNotFound(err) {
@@ -116,8 +117,18 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 		if more, err := c.awaitNone(ctx, of); err != nil || !more {
 			return err
 		}
+		if err := pause.For(ctx, wait); err != nil {
+			return err
+		}
 	}
 }
+
+// The waits between two rounds of deletions. A webhook that says "not found" of what it denies to be
+// deleted lets a round succeed without effect.
+const (
+	firstLook = 5 * time.Millisecond
+	maxLook   = 5 * time.Second
+)
 
 // awaitNone waits until no object of a kind is left. more reports that one is left which nobody has
 // deleted.
