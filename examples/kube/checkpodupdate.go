@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -163,13 +164,6 @@ func narrowed(now, before *corev1.NodeSelectorTerm) bool {
 // and the quality of service must stay the same.
 func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 	spec, before, now := f.At("spec"), old.Spec.DeepCopy(), p.Spec.DeepCopy()
-	if _, static := old.Annotations[corev1.MirrorPodAnnotationKey]; static {
-		f.At("[]").Forbidden("static pods cannot be resized") // as kube-apiserver spells the pod itself
-	}
-	if old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows {
-		f.At("[]").Forbidden("windows pods cannot be resized")
-		return
-	}
 	if class := qualityOf(old); class != qualityOf(p) {
 		spec.Invalid(string(class), "Pod QOS Class may not change as a result of resizing")
 	}
@@ -192,27 +186,64 @@ func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 		!sameContainers(now.InitContainers, before.InitContainers, spec.Child("initContainers")) {
 		return
 	}
-	for i := range now.Containers {
-		resizeOf(&now.Containers[i].Resources, &before.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"))
-	}
-	for i := range now.InitContainers {
-		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources,
-			spec.Child("initContainers").Index(i).Child("resources"))
-	}
-	if now.Resources != nil {
+	if states(now.Resources) || states(before.Resources) {
 		if before.Resources == nil {
 			before.Resources = &corev1.ResourceRequirements{}
 		}
-		resizeOf(now.Resources, before.Resources, spec.Child("resources"))
-	}
-	if f.Len() > 0 { // the names of devices may be wrong already, and are said to be
-		for i := range now.Containers {
-			now.Containers[i].Resources.Claims = before.Containers[i].Resources.Claims
+		resizeOf(now.Resources, before.Resources, spec.Child("resources"), "pod-level ")
+		if !equality.Semantic.DeepEqual(now.Resources, before.Resources) {
+			spec.Forbidden("only cpu and memory resources are mutable at pod-level")
 		}
 	}
-	if !reflect.DeepEqual(now, before) {
-		spec.Forbidden("only cpu and memory resources are mutable")
+	checkContainersResized(now, before, spec, f.Len() > 0)
+	if f.Len() == 0 && !equality.Semantic.DeepEqual(now, before) {
+		spec.Forbidden(sizesAlone)
 	}
+}
+
+// states reports whether a pod as a whole asks for something.
+func states(r *corev1.ResourceRequirements) bool { return r != nil && len(r.Requests)+len(r.Limits) > 0 }
+
+const sizesAlone = "only cpu and memory resources are mutable"
+
+// checkContainersResized reports what else than their sizes changes in containers. The names of devices may be wrong
+// already, and are said to be.
+func checkContainersResized(now, before *corev1.PodSpec, spec status.Field, wrong bool) {
+	for i := range now.Containers {
+		resizeOf(&now.Containers[i].Resources, &before.Containers[i].Resources, spec.Child("containers").Index(i).Child("resources"), "")
+		if wrong {
+			now.Containers[i].Resources.Claims = before.Containers[i].Resources.Claims
+		}
+		if !equality.Semantic.DeepEqual(now.Containers[i], before.Containers[i]) {
+			spec.Forbidden(sizesAlone)
+		}
+	}
+	for i := range now.InitContainers {
+		at := spec.Child("initContainers").Index(i)
+		resizeOf(&now.InitContainers[i].Resources, &before.InitContainers[i].Resources, at.Child("resources"), "")
+		if !equality.Semantic.DeepEqual(now.InitContainers[i], before.InitContainers[i]) {
+			at.Forbidden("only cpu and memory resources for init or sidecar containers are mutable")
+		}
+	}
+}
+
+// aloneForbidden is the only thing that is said of pods that cannot have a subresource. It is nil for other pods.
+func aloneForbidden(old *corev1.Pod, subresource string) error {
+	_, static := old.Annotations[corev1.MirrorPodAnnotationKey]
+	why := ""
+	switch {
+	case subresource == "ephemeralcontainers" && static:
+		why = "static pods do not support ephemeral containers"
+	case subresource == "resize" && static:
+		why = "static pods cannot be resized"
+	case subresource == "resize" && old.Spec.OS != nil && old.Spec.OS.Name == corev1.Windows:
+		why = "windows pods cannot be resized"
+	default:
+		return nil
+	}
+	f := &status.Fields{}
+	f.At("[]").Forbidden(why) // as kube-apiserver spells the pod itself
+	return status.Invalid(meta.GroupKind{Kind: "Pod"}, old.Name, f.Errors())
 }
 
 // sameContainers reports containers that a resize renames, reorders, adds or removes.
@@ -232,18 +263,18 @@ func sameContainers(now, before []corev1.Container, at status.Field) bool {
 }
 
 // resizeOf reports quantities that are missing now, and equates those that may change.
-func resizeOf(now, before *corev1.ResourceRequirements, at status.Field) {
+func resizeOf(now, before *corev1.ResourceRequirements, at status.Field, whose string) {
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		now.Limits = sizeKept(now.Limits, before.Limits, name, at, "limits")
-		now.Requests = sizeKept(now.Requests, before.Requests, name, at, "requests")
+		now.Limits = sizeKept(now.Limits, before.Limits, name, at.Child("limits"), whose+"resource limits")
+		now.Requests = sizeKept(now.Requests, before.Requests, name, at.Child("requests"), whose+"resource requests")
 	}
 }
 
-func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at status.Field, which string) corev1.ResourceList {
+func sizeKept(now, before corev1.ResourceList, name corev1.ResourceName, at status.Field, what string) corev1.ResourceList {
 	_, has := now[name]
 	amount, had := before[name]
 	if had && !has {
-		at.Child(which).Forbidden("resource " + which + " cannot be removed")
+		at.Forbidden(what + " cannot be removed")
 	}
 	out := maps.Clone(now)
 	switch {

@@ -20,6 +20,9 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 		p.Spec.TerminationGracePeriodSeconds = new(int64(1)) // a pod always gets time to end; templates keep what they say
 	}
 	if old != nil {
+		if err := aloneForbidden(old, registry.SubresourceFrom(ctx)); err != nil {
+			return err
+		}
 		set(&p.Status.QOSClass, old.Status.QOSClass) // which a status need not repeat
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
 			c.scheduled(p)

@@ -120,3 +120,25 @@ func TestUPDATE_13_WhatAReplacedPodMayChange(t *testing.T) {
 		s.must(t, 200, "DELETE", podsPath+"/p", `{"gracePeriodSeconds":0}`)
 	}
 }
+
+// Nothing else is said of a pod that cannot have a subresource, however wrong the rest is.
+func TestSubresourcesThatAPodCannotHave(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"static","annotations":{"kubernetes.io/config.mirror":"x"}},"spec":{"nodeName":"n",
+		"containers":[{"name":"c","image":"x"}]}}`)
+	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"windows"},"spec":{"os":{"name":"windows"},"containers":[{"name":"c","image":"x"}]}}`)
+	s.must(t, 201, "POST", podsPath, `{"metadata":{"name":"sidecar"},"spec":{"initContainers":[{"name":"i","image":"x","restartPolicy":"Always"}],
+		"containers":[{"name":"c","image":"x"}]}}`)
+	for _, c := range []struct{ path, body, want string }{
+		{"static/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"C"}]}}`, "FieldValueForbidden []"},
+		{"static/resize", `{"spec":{"containers":[]}}`, "FieldValueForbidden []"},
+		{"windows/resize", `{"spec":{"containers":[]}}`, "FieldValueForbidden []"},
+		{"windows/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"d","image":"x"}]}}`, ""},
+		{"sidecar/resize", `{"spec":{"initContainers":[{"name":"i","image":"x","restartPolicy":"Always","resources":{"limits":{"ephemeral-storage":"1"}}}]}}`,
+			"FieldValueForbidden spec.initContainers[0]"},
+		{"sidecar/resize", `{"spec":{"resources":{}}}`, "FieldValueForbidden spec"},
+	} {
+		_, answer := s.do(t, "PATCH", podsPath+"/"+c.path+"?dryRun=All", c.body, "Content-Type", merge)
+		require.Equal(t, c.want, causesIn(answer), c.path)
+	}
+}
