@@ -143,10 +143,15 @@ func (c *cluster) checkStatefulSet(s *appsv1.StatefulSet, f *status.Fields) {
 func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	t := s.Spec.Template
 	t.Spec.Volumes = slices.Clone(t.Spec.Volumes)
+	known := map[string]bool{}
+	for i := range t.Spec.Volumes {
+		known[t.Spec.Volumes[i].Name] = true
+	}
 	for _, claim := range s.Spec.VolumeClaimTemplates {
-		if slices.ContainsFunc(t.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name }) {
+		if known[claim.Name] {
 			continue
 		}
+		known[claim.Name] = true
 		t.Spec.Volumes = append(t.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
 		}})
