@@ -15,13 +15,13 @@ import (
 // one: what was accepted before is accepted again. rules says what expressions may use.
 // Source: WHK-01 to WHK-11.
 func (c *ValidatingWebhookConfiguration) Validate(old *ValidatingWebhookConfiguration, rules cel.RuleOptions, f *status.Fields) {
-	v := validation{rules: rules}
+	var before []*ValidatingWebhook
 	if old != nil {
 		for i := range old.Webhooks {
-			v.old = append(v.old, &old.Webhooks[i])
+			before = append(before, &old.Webhooks[i])
 		}
-		v.update = true
 	}
+	v := newValidation(rules, before)
 	for i := range c.Webhooks {
 		v.webhook(&c.Webhooks[i], f.At("webhooks").Index(i))
 	}
@@ -31,13 +31,13 @@ func (c *ValidatingWebhookConfiguration) Validate(old *ValidatingWebhookConfigur
 // one: what was accepted before is accepted again. rules says what expressions may use.
 // Source: WHK-01 to WHK-11.
 func (c *MutatingWebhookConfiguration) Validate(old *MutatingWebhookConfiguration, rules cel.RuleOptions, f *status.Fields) {
-	v := validation{rules: rules}
+	var before []*ValidatingWebhook
 	if old != nil {
 		for i := range old.Webhooks {
-			v.old = append(v.old, old.Webhooks[i].common())
+			before = append(before, old.Webhooks[i].common())
 		}
-		v.update = true
 	}
+	v := newValidation(rules, before)
 	for i := range c.Webhooks {
 		w, at := &c.Webhooks[i], f.At("webhooks").Index(i)
 		v.webhook(w.common(), at)
@@ -45,32 +45,48 @@ func (c *MutatingWebhookConfiguration) Validate(old *MutatingWebhookConfiguratio
 	}
 }
 
-// validation checks one configuration that is about to be stored.
+// validation checks one configuration that is about to be stored. What holds for every webhook of the
+// stored configuration may not be broken, and what does not may stay as it is.
 type validation struct {
-	rules  cel.RuleOptions
-	update bool
-	old    []*ValidatingWebhook
-	seen   []string // names
+	rules cel.RuleOptions
+	seen  map[string]bool // names
+
+	stored      map[string][]*ValidatingWebhook // by name
+	expressions map[string]bool                 // of the stored match conditions
+
+	// Whether all stored webhooks can be asked about dry runs, can read a version, and differ in their names.
+	quiet, recognized, unique bool
 }
 
-// all reports whether something holds for every webhook of the stored configuration. What holds there
-// may not be broken, and what does not may stay as it is.
-func (v *validation) all(holds func(*ValidatingWebhook) bool) bool {
-	return !slices.ContainsFunc(v.old, func(w *ValidatingWebhook) bool { return !holds(w) })
+func newValidation(rules cel.RuleOptions, old []*ValidatingWebhook) *validation {
+	v := &validation{
+		rules: rules, seen: map[string]bool{}, stored: map[string][]*ValidatingWebhook{}, expressions: map[string]bool{},
+		quiet: true, recognized: true, unique: true,
+	}
+	for _, w := range old {
+		v.quiet = v.quiet && isQuiet(w)
+		v.recognized = v.recognized && webhook.CanSend(w.AdmissionReviewVersions)
+		v.unique = v.unique && v.stored[w.Name] == nil
+		v.stored[w.Name] = append(v.stored[w.Name], w)
+		for _, c := range w.MatchConditions {
+			v.expressions[c.Expression] = true
+		}
+	}
+	return v
 }
 
 func (v *validation) webhook(w *ValidatingWebhook, at status.Field) {
 	validateName(w.Name, at.Child("name"))
-	if slices.Contains(v.seen, w.Name) && w.Name != "" && v.unique() {
+	if v.seen[w.Name] && w.Name != "" && v.unique {
 		at.Child("name").Duplicate(w.Name)
 	}
-	v.seen = append(v.seen, w.Name)
+	v.seen[w.Name] = true
 	choice(w.FailurePolicy, at.Child("failurePolicy"), Fail, Ignore)
 	choice(w.MatchPolicy, at.Child("matchPolicy"), match.Equivalent, match.Exact)
 	match.ValidateSelector(w.NamespaceSelector, at.Child("namespaceSelector"))
 	match.ValidateSelector(w.ObjectSelector, at.Child("objectSelector"))
 	effects := []string{None, NoneOnDryRun}
-	if !v.all(isQuiet) {
+	if !v.quiet {
 		effects = []string{None, NoneOnDryRun, Some, Unknown}
 	}
 	if w.SideEffects == nil {
@@ -85,8 +101,7 @@ func (v *validation) webhook(w *ValidatingWebhook, at status.Field) {
 	for i := range w.Rules {
 		w.Rules[i].Validate(at.Child("rules").Index(i))
 	}
-	recognized := v.all(func(w *ValidatingWebhook) bool { return webhook.CanSend(w.AdmissionReviewVersions) })
-	webhook.ValidateVersions(w.AdmissionReviewVersions, recognized, "must specify one of v1, v1beta1", at.Child("admissionReviewVersions"))
+	webhook.ValidateVersions(w.AdmissionReviewVersions, v.recognized, "must specify one of v1, v1beta1", at.Child("admissionReviewVersions"))
 }
 
 // isQuiet reports whether a webhook can be asked about dry runs.
@@ -94,34 +109,18 @@ func isQuiet(w *ValidatingWebhook) bool {
 	return w.SideEffects != nil && (*w.SideEffects == None || *w.SideEffects == NoneOnDryRun)
 }
 
-// unique reports whether names must differ: they need not if two are equal already.
-func (v *validation) unique() bool {
-	var names []string
-	for _, w := range v.old {
-		if slices.Contains(names, w.Name) {
-			return false
-		}
-		names = append(names, w.Name)
-	}
-	return true
-}
-
 // conditions checks the match conditions, unless those of all webhooks were stored as they are.
 func (v *validation) conditions(w *ValidatingWebhook, at status.Field) {
 	if len(w.MatchConditions) == 0 {
 		return
 	}
-	known := map[string]bool{}
-	for _, old := range v.old {
-		if old.Name == w.Name && slices.Equal(old.MatchConditions, w.MatchConditions) {
+	for _, old := range v.stored[w.Name] {
+		if slices.Equal(old.MatchConditions, w.MatchConditions) {
 			return
-		}
-		for _, c := range old.MatchConditions {
-			known[c.Expression] = true
 		}
 	}
 	scope, err := cel.NewAdmission(cel.AdmissionOptions{
-		Release: v.rules.Release, Prices: v.rules.Prices, Known: func(expression string) bool { return known[expression] },
+		Release: v.rules.Release, Prices: v.rules.Prices, Known: func(expression string) bool { return v.expressions[expression] },
 	})
 	match.ValidateConditions(w.MatchConditions, at, func(expression string) string {
 		if err == nil {

@@ -193,7 +193,7 @@ func checkAccount(ctx context.Context, r *admission.Request) error {
 // checkMountable rejects a pod that uses secrets which its account does not list, in some fields of
 // its spec.
 func checkMountable(r *admission.Request, account any, fields ...string) error {
-	own := words(at(account, "secrets"), "name")
+	own, pulls := setOf(words(at(account, "secrets"), "name")), setOf(words(at(account, "imagePullSecrets"), "name"))
 	of := word(at(account, "metadata", "name"))
 	kind := map[string]string{"initContainers": "init container", "containers": "container", "ephemeralContainers": "ephemeral container"}
 	for _, field := range fields {
@@ -201,11 +201,11 @@ func checkMountable(r *admission.Request, account any, fields ...string) error {
 			var why string
 			switch field {
 			case "volumes":
-				if name := word(at(item, "secret", "secretName")); at(item, "secret") != nil && !slices.Contains(own, name) {
+				if name := word(at(item, "secret", "secretName")); at(item, "secret") != nil && !own[name] {
 					why = fmt.Sprintf("volume with secret.secretName=%q is not allowed because service account %s does not reference that secret", name, of)
 				}
 			case "imagePullSecrets":
-				if name := word(at(item, "name")); !slices.Contains(words(at(account, "imagePullSecrets"), "name"), name) {
+				if name := word(at(item, "name")); !pulls[name] {
 					why = fmt.Sprintf("imagePullSecrets[%d].name=%q is not allowed because service account %s does not reference that imagePullSecret", i, name, of)
 				}
 			default:
@@ -223,14 +223,14 @@ func checkMountable(r *admission.Request, account any, fields ...string) error {
 }
 
 // foreignSecret finds a secret in the environment of a container that is not among those of its account.
-func foreignSecret(container any, own []string) (what, name string) {
+func foreignSecret(container any, own map[string]bool) (what, name string) {
 	for _, e := range list(at(container, "env")) {
-		if ref := at(e, "valueFrom", "secretKeyRef"); ref != nil && !slices.Contains(own, word(at(ref, "name"))) {
+		if ref := at(e, "valueFrom", "secretKeyRef"); ref != nil && !own[word(at(ref, "name"))] {
 			return "envVar " + word(at(e, "name")), word(at(ref, "name"))
 		}
 	}
 	for _, e := range list(at(container, "envFrom")) {
-		if ref := at(e, "secretRef"); ref != nil && !slices.Contains(own, word(at(ref, "name"))) {
+		if ref := at(e, "secretRef"); ref != nil && !own[word(at(ref, "name"))] {
 			return "envFrom", word(at(ref, "name"))
 		}
 	}

@@ -22,6 +22,15 @@ func checked[T any](check func(*T, *status.Fields)) func(context.Context, *T, *s
 	return func(_ context.Context, obj *T, f *status.Fields) { check(obj, f) }
 }
 
+// setOf returns the set of some texts.
+func setOf(all []string) map[string]bool {
+	out := make(map[string]bool, len(all))
+	for _, s := range all {
+		out[s] = true
+	}
+	return out
+}
+
 func updated[T any](check func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
 	return func(_ context.Context, obj, old *T, f *status.Fields) { check(obj, old, f) }
 }

@@ -81,7 +81,7 @@ func (r *podRules) checkContainer(k *corev1.Container, at status.Field) {
 	r.checkMounts(k, at.Child("volumeMounts"))
 	r.checkDevices(k, at.Child("volumeDevices"))
 	oneOf(at.Child("imagePullPolicy"), k.ImagePullPolicy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
-	checkResources(&k.Resources, at.Child("resources"), r.spec.ResourceClaims, checkContainerAmount)
+	checkResources(&k.Resources, at.Child("resources"), r.claims, checkContainerAmount)
 	r.checkResizePolicy(k.ResizePolicy, at.Child("resizePolicy"))
 	r.checkSecurityContext(k.SecurityContext, at.Child("securityContext"))
 }

@@ -105,6 +105,7 @@ func checkFileKey(k *corev1.FileKeySelector, at status.Field) {
 
 // checkFileKeys requires that files with variables are in empty directories of the pod, which no other pod fills.
 func (r *podRules) checkFileKeys(at status.Field) {
+	volumes := firstOf(r.spec.Volumes, func(v *corev1.Volume) string { return v.Name })
 	eachContainer(r.spec, at, func(c *corev1.Container, at status.Field) {
 		for i, e := range c.Env {
 			if e.ValueFrom == nil || e.ValueFrom.FileKeyRef == nil {
@@ -112,10 +113,9 @@ func (r *podRules) checkFileKeys(at status.Field) {
 			}
 			name := e.ValueFrom.FileKeyRef.VolumeName
 			one := at.Child("env").Index(i).Child("valueFrom").Child("fileKeyRef").Child("volumeName")
-			found := slices.IndexFunc(r.spec.Volumes, func(v corev1.Volume) bool { return v.Name == name })
-			if found < 0 {
+			if v := volumes[name]; v == nil {
 				one.NotFound(name)
-			} else if r.spec.Volumes[found].EmptyDir == nil {
+			} else if v.EmptyDir == nil {
 				one.Invalid(name, "must be the name of a volume of type emptyDir")
 			}
 		}

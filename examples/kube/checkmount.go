@@ -16,6 +16,7 @@ func (r *podRules) checkMounts(k *corev1.Container, at status.Field) {
 	for _, d := range k.VolumeDevices {
 		devices[d.Name] = d.DevicePath
 	}
+	taken := setOf(slices.Collect(maps.Values(devices)))
 	privileged := k.SecurityContext != nil && k.SecurityContext.Privileged != nil && *k.SecurityContext.Privileged
 	for i, m := range k.VolumeMounts {
 		one := at.Index(i)
@@ -32,7 +33,7 @@ func (r *podRules) checkMounts(k *corev1.Container, at status.Field) {
 			one.Child("mountPath").Invalid(m.MountPath, "must be unique")
 		}
 		paths[m.MountPath] = true
-		checkNotIn(m.Name, m.MountPath, devices, one, "mountPath", "volumeDevices")
+		checkNotIn(m.Name, m.MountPath, devices, taken, one, "mountPath", "volumeDevices")
 		if m.SubPath != "" {
 			isPath(at.Child("subPath"), m.SubPath)
 		}
@@ -71,11 +72,11 @@ func checkReadOnly(m *corev1.VolumeMount, at status.Field) {
 }
 
 // checkNotIn reports a volume that a container has both as files and as a device, and a path that is used by both.
-func checkNotIn(name, where string, others map[string]string, at status.Field, path, list string) {
+func checkNotIn(name, where string, others map[string]string, taken map[string]bool, at status.Field, path, list string) {
 	if _, has := others[name]; has {
 		at.Child("name").Invalid(name, "must not already exist in "+list)
 	}
-	if slices.Contains(slices.Collect(maps.Values(others)), where) {
+	if taken[where] {
 		at.Child(path).Invalid(where, "must not already exist as a path in "+list)
 	}
 }
@@ -86,6 +87,7 @@ func (r *podRules) checkDevices(k *corev1.Container, at status.Field) {
 	for _, m := range k.VolumeMounts {
 		mounts[m.Name] = m.MountPath
 	}
+	taken := setOf(slices.Collect(maps.Values(mounts)))
 	for i, d := range k.VolumeDevices {
 		one := at.Index(i)
 		if d.Name == "" {
@@ -109,6 +111,6 @@ func (r *podRules) checkDevices(k *corev1.Container, at status.Field) {
 		}
 		paths[d.DevicePath] = true
 		noWayUp(one.Child("devicePath"), d.DevicePath)
-		checkNotIn(d.Name, d.DevicePath, mounts, one, "devicePath", "volumeMounts")
+		checkNotIn(d.Name, d.DevicePath, mounts, taken, one, "devicePath", "volumeMounts")
 	}
 }

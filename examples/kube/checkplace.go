@@ -1,8 +1,6 @@
 package kube
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +21,13 @@ func checkGates(gates []corev1.PodSchedulingGate, at status.Field) {
 
 // checkSpread checks how pods are spread.
 func checkSpread(all []corev1.TopologySpreadConstraint, at status.Field) {
+	pair := func(c *corev1.TopologySpreadConstraint) [2]string {
+		return [2]string{c.TopologyKey, string(c.WhenUnsatisfiable)}
+	}
+	last := map[[2]string]int{}
+	for i := range all {
+		last[pair(&all[i])] = i
+	}
 	for i, c := range all {
 		one := at.Index(i)
 		if c.MaxSkew <= 0 {
@@ -32,9 +37,7 @@ func checkSpread(all []corev1.TopologySpreadConstraint, at status.Field) {
 			one.Child("topologyKey").Required("can not be empty")
 		}
 		oneOf(one.Child("whenUnsatisfiable"), c.WhenUnsatisfiable, corev1.DoNotSchedule, corev1.ScheduleAnyway)
-		if slices.ContainsFunc(all[i+1:], func(o corev1.TopologySpreadConstraint) bool {
-			return o.TopologyKey == c.TopologyKey && o.WhenUnsatisfiable == c.WhenUnsatisfiable
-		}) {
+		if last[pair(&c)] > i {
 			one.Child("{topologyKey, whenUnsatisfiable}").Duplicate("{" + c.TopologyKey + ", " + string(c.WhenUnsatisfiable) + "}")
 		}
 		if n := c.MinDomains; n != nil {
@@ -73,32 +76,26 @@ func checkLabelKeys(match, mismatch []string, s *metav1.LabelSelector, at status
 	keys(at.Child("matchLabelKeys"), match)
 	keys(at.Child("mismatchLabelKeys"), mismatch)
 	if s != nil {
-		selected := map[string]bool{}
+		selected, last := map[string]bool{}, map[string]int{}
+		for i, key := range match {
+			last[key] = i
+		}
 		for key := range s.MatchLabels {
 			selected[key] = true
 		}
 		for _, e := range s.MatchExpressions {
-			if i := lastIndex(match, e.Key); i >= 0 && selected[e.Key] {
+			if i, has := last[e.Key]; has && selected[e.Key] {
 				at.Index(i).Invalid(e.Key, "exists in both matchLabelKeys and labelSelector")
 			}
 			selected[e.Key] = true
 		}
 	}
+	both := setOf(mismatch)
 	for i, key := range match {
-		if slices.Contains(mismatch, key) {
+		if both[key] {
 			at.Child("matchLabelKeys").Index(i).Invalid(key, "exists in both matchLabelKeys and mismatchLabelKeys")
 		}
 	}
-}
-
-// lastIndex returns where a text is in a list for the last time, or -1.
-func lastIndex(all []string, one string) int {
-	for i, text := range slices.Backward(all) {
-		if text == one {
-			return i
-		}
-	}
-	return -1
 }
 
 // checkAffinity checks beside which pods, and on which nodes, a pod may run.

@@ -18,6 +18,7 @@ type podRules struct {
 	spec    *corev1.PodSpec
 	isPod   bool                      // and not the template of a workload, whose pods are checked when they are made
 	volumes map[string]*corev1.Volume // by name, those without errors
+	claims  map[string]bool           // of devices, by name
 }
 
 // checkPod reports errors in a pod.
@@ -63,7 +64,10 @@ func (c *cluster) checkTemplate(t *corev1.PodTemplateSpec, at status.Field) {
 
 // checkPodSpec reports errors in a pod's spec.
 func (c *cluster) checkPodSpec(s *corev1.PodSpec, at status.Field, isPod bool) {
-	r := &podRules{cluster: c, spec: s, isPod: isPod}
+	r := &podRules{cluster: c, spec: s, isPod: isPod, claims: map[string]bool{}}
+	for i := range s.ResourceClaims {
+		r.claims[s.ResourceClaims[i].Name] = true
+	}
 	r.volumes = checkVolumes(s.Volumes, at.Child("volumes"), isPod)
 	checkPodClaims(s.ResourceClaims, at.Child("resourceClaims"))
 	r.checkContainers(at)

@@ -107,7 +107,7 @@ func checkPodAmount(at status.Field, name corev1.ResourceName) {
 }
 
 // checkResources checks what a container or a pod requests, and its limits.
-func checkResources(r *corev1.ResourceRequirements, at status.Field, claims []corev1.PodResourceClaim,
+func checkResources(r *corev1.ResourceRequirements, at status.Field, claims map[string]bool,
 	isName func(status.Field, corev1.ResourceName),
 ) {
 	small, huge := false, false
@@ -140,7 +140,7 @@ func checkResources(r *corev1.ResourceRequirements, at status.Field, claims []co
 }
 
 // checkClaims checks which devices of the pod a container sees: a request of a claim, or the whole claim.
-func checkClaims(all []corev1.ResourceClaim, at status.Field, claims []corev1.PodResourceClaim) {
+func checkClaims(all []corev1.ResourceClaim, at status.Field, claims map[string]bool) {
 	whole, part := map[string]bool{}, map[string]bool{}
 	for i, claim := range all {
 		one := at.Index(i)
@@ -166,7 +166,7 @@ func checkClaims(all []corev1.ResourceClaim, at status.Field, claims []corev1.Po
 			}
 			part[request], part[claim.Name] = true, true
 		}
-		if !slices.ContainsFunc(claims, func(c corev1.PodResourceClaim) bool { return c.Name == claim.Name }) {
+		if !claims[claim.Name] {
 			one.NotFound(claim.Name)
 		}
 	}
@@ -185,7 +185,7 @@ func (r *podRules) checkPodResources(at status.Field) {
 	if own.Claims != nil {
 		at.Child("claims").Forbidden("a pod as a whole has no claims")
 	}
-	checkResources(own, at, r.spec.ResourceClaims, checkPodAmount)
+	checkResources(own, at, r.claims, checkPodAmount)
 	requests, limits := containersTotal(r.spec, false), containersTotal(r.spec, true)
 	for _, name := range amountNames(requests) {
 		if mine, has := own.Requests[name]; has && less(mine, requests[name]) {

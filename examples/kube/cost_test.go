@@ -10,8 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apiserverv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/effort"
@@ -251,4 +254,105 @@ func TestS22_PluginsCompareOnce(t *testing.T) {
 	all := list(at(object, "spec", "tolerations"))
 	require.Len(t, all, n+1)
 	require.Equal(t, map[string]any{"key": "example.com/new", "operator": "Exists", "effect": "NoSchedule"}, all[n])
+}
+
+// S22: parts of a pod, of its account and of services were compared in pairs, or copied for each other part.
+func TestS22_PartsOfAPodAreComparedOnce(t *testing.T) {
+	n := effort.Of(100_000)
+	var c corev1.Container
+	var spread []corev1.TopologySpreadConstraint
+	var match, mismatch []string
+	var claims []corev1.ResourceClaim
+	selector := &metav1.LabelSelector{}
+	r := &podRules{spec: &corev1.PodSpec{}, volumes: map[string]*corev1.Volume{}, claims: map[string]bool{}}
+	for i := range n {
+		name := strconv.Itoa(i)
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "m" + name, MountPath: "/m" + name})
+		c.VolumeDevices = append(c.VolumeDevices, corev1.VolumeDevice{Name: "d" + name, DevicePath: "/d" + name})
+		r.volumes["m"+name] = &corev1.Volume{}
+		r.volumes["d"+name] = &corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}
+		r.spec.Volumes = append(r.spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+		c.Env = append(c.Env, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FileKeyRef: &corev1.FileKeySelector{VolumeName: name}}})
+		r.claims[name], claims = true, append(claims, corev1.ResourceClaim{Name: name})
+		spread = append(spread, corev1.TopologySpreadConstraint{MaxSkew: 1, TopologyKey: name, WhenUnsatisfiable: corev1.DoNotSchedule})
+		match, mismatch = append(match, "a"+name), append(mismatch, "b"+name)
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "c" + name, Operator: metav1.LabelSelectorOpExists})
+	}
+	r.spec.Containers = []corev1.Container{c}
+	problems := func() int {
+		f := &status.Fields{}
+		at := f.At("spec")
+		r.checkMounts(&c, at)
+		r.checkDevices(&c, at)
+		r.checkFileKeys(at)
+		checkClaims(claims, at, r.claims)
+		checkSpread(spread, at)
+		checkLabelKeys(match, mismatch, selector, at)
+		return f.Len()
+	}
+	require.Zero(t, problems())
+
+	c.VolumeDevices[0].DevicePath = c.VolumeMounts[n-1].MountPath // both say so
+	r.spec.Volumes[n-1].EmptyDir = nil
+	claims[0].Name = "none"
+	spread[0].TopologyKey = spread[n-1].TopologyKey
+	match[0] = mismatch[n-1]
+	require.Equal(t, 6, problems())
+}
+
+func TestS22_PartsOfOtherObjectsAreComparedOnce(t *testing.T) {
+	n := effort.Of(100_000)
+	var secrets, pulls, volumes []any
+	var service corev1.ServiceSpec
+	set := &appsv1.StatefulSet{}
+	for i := range n {
+		name := strconv.Itoa(i)
+		secrets, pulls = append(secrets, map[string]any{"name": name}), append(pulls, map[string]any{"name": "p" + name})
+		volumes = append(volumes, map[string]any{"name": name, "secret": map[string]any{"secretName": name}})
+		service.Ports = append(service.Ports, corev1.ServicePort{NodePort: int32(i + 1)}) //nolint:gosec // small
+		set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	account := map[string]any{"metadata": map[string]any{"name": "a"}, "secrets": secrets, "imagePullSecrets": pulls}
+	request := &admission.Request{Operation: admission.Create, Resource: meta.GroupVersionResource{Version: "v1", Resource: "pods"}}
+	request.Object = map[string]any{"spec": map[string]any{"volumes": volumes, "imagePullSecrets": pulls}}
+	require.NoError(t, checkMountable(request, account, "volumes", "imagePullSecrets"))
+	request.Object = map[string]any{"spec": map[string]any{"volumes": volumes, "imagePullSecrets": secrets}}
+	require.ErrorContains(t, checkMountable(request, account, "volumes", "imagePullSecrets"), `imagePullSecrets[0].name="0" is not allowed`)
+
+	turned := service.DeepCopy()
+	slices.Reverse(turned.Ports)
+	require.False(t, newPorts(turned, &service))
+	turned.Ports[0].NodePort = int32(n + 1) //nolint:gosec // small
+	require.True(t, newPorts(turned, &service))
+
+	set.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "0"}}
+	require.Len(t, withClaims(set).Spec.Volumes, n, "one has a volume of its name")
+
+	versions := &apiserverv1alpha1.ServerStorageVersion{APIServerID: "a", EncodingVersion: "v1"}
+	for i := range n / 10 {
+		versions.DecodableVersions = append(versions.DecodableVersions, fmt.Sprintf("v%d", i))
+		versions.ServedVersions = append(versions.ServedVersions, fmt.Sprintf("v1beta%d", i))
+	}
+	f := &status.Fields{}
+	checkServerVersions(versions, f.At("status"))
+	for _, problem := range f.Errors() {
+		require.Less(t, len(problem.Message()), 2<<10)
+	}
+	require.NotEmpty(t, f.Errors())
+}
+
+// S22: each update of an object compared its finalizers with those that it had, in pairs.
+func TestS22_FinalizersAreComparedOnce(t *testing.T) {
+	var had []any
+	for i := range effort.Of(400_000) {
+		had = append(had, strconv.Itoa(i))
+	}
+	object := func(all []any) map[string]any { return map[string]any{"metadata": map[string]any{"finalizers": all}} }
+	now := slices.Clone(had)
+	slices.Reverse(now)
+	f := &status.Fields{}
+	checkFinalizerNames(object(now), object(had), f)
+	require.Empty(t, f.Errors())
+	checkFinalizerNames(object(append(now, "new")), object(had), f)
+	require.Len(t, f.Errors(), 1)
 }

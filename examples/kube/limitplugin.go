@@ -157,10 +157,11 @@ func (l *limiter) Validate(_ context.Context, r *admission.Request) error {
 func judgeAll(r *admission.Request, all []indexed[corev1.LimitRange], judge func(*corev1.LimitRangeItem) []string) error {
 	for _, one := range all {
 		var wrong []string
+		told := map[string]bool{}
 		for i := range one.object.Spec.Limits {
 			for _, why := range judge(&one.object.Spec.Limits[i]) {
-				if !slices.Contains(wrong, why) {
-					wrong = append(wrong, why)
+				if !told[why] {
+					told[why], wrong = true, append(wrong, why)
 				}
 			}
 		}

@@ -74,10 +74,14 @@ func qualifyFinalizers(r *registry.Resource) {
 }
 
 func checkFinalizerNames(t, old registry.Tree, f *status.Fields) {
-	known := []any{"kubernetes", meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents}
-	known = append(known, tree.List(old, "metadata", "finalizers")...)
+	known := setOf([]string{"kubernetes", meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents})
+	for _, v := range tree.List(old, "metadata", "finalizers") {
+		if name, ok := v.(string); ok {
+			known[name] = true
+		}
+	}
 	for i, v := range tree.List(t, "metadata", "finalizers") {
-		if name, _ := v.(string); !strings.Contains(name, "/") && !slices.Contains(known, v) {
+		if name, _ := v.(string); !strings.Contains(name, "/") && !known[name] {
 			f.At("metadata", "finalizers").Index(i).Invalid(tree.Cut(name),
 				"must have a domain, as in example.com/name, or be a finalizer of Kubernetes")
 		}

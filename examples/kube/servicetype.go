@@ -114,9 +114,11 @@ func dropForType(s, old *corev1.ServiceSpec) {
 
 // newPorts reports whether a service names node ports that it did not have.
 func newPorts(s, old *corev1.ServiceSpec) bool {
-	return slices.ContainsFunc(s.Ports, func(p corev1.ServicePort) bool {
-		return p.NodePort != 0 && !slices.ContainsFunc(old.Ports, func(q corev1.ServicePort) bool { return q.NodePort == p.NodePort })
-	})
+	known := map[int32]bool{0: true}
+	for _, p := range old.Ports {
+		known[p.NodePort] = true
+	}
+	return slices.ContainsFunc(s.Ports, func(p corev1.ServicePort) bool { return !known[p.NodePort] })
 }
 
 // dropSame clears an optional field that has not changed.

@@ -226,10 +226,7 @@ func keepsImages(r *admission.Request) bool {
 
 // addsTo reports whether one of now is none of had.
 func addsTo(had, now []string) bool {
-	known := map[string]bool{}
-	for _, s := range had {
-		known[s] = true
-	}
+	known := setOf(had)
 	return slices.ContainsFunc(now, func(s string) bool { return !known[s] })
 }
 

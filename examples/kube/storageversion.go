@@ -2,11 +2,11 @@ package kube
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apiserverv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
 
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
@@ -97,6 +97,9 @@ func isQualified(at status.Field, name string) {
 	}
 }
 
+// maxListed is how much of a list stands in each message about another list.
+const maxListed = 1 << 10
+
 // checkServerVersions checks the versions of one server: it reads all that it writes or serves.
 func checkServerVersions(s *apiserverv1alpha1.ServerStorageVersion, at status.Field) {
 	if why := meta.CheckDNSSubdomain(s.APIServerID); why != "" {
@@ -107,14 +110,15 @@ func checkServerVersions(s *apiserverv1alpha1.ServerStorageVersion, at status.Fi
 	for i, v := range s.DecodableVersions {
 		isAPIVersion(reads.Index(i), v)
 	}
-	if !slices.Contains(s.DecodableVersions, s.EncodingVersion) {
+	decodable, listed := setOf(s.DecodableVersions), clip.Text(fmt.Sprint(s.DecodableVersions), maxListed)
+	if !decodable[s.EncodingVersion] {
 		reads.Invalid(s.DecodableVersions, "decodableVersions must include encodingVersion "+s.EncodingVersion)
 	}
 	for i, v := range s.ServedVersions {
 		one := at.Child("servedVersions").Index(i)
 		isAPIVersion(one, v)
-		if !slices.Contains(s.DecodableVersions, v) {
-			one.Invalid(v, fmt.Sprintf("individual served version : %s must be included in decodableVersions : %s", v, s.DecodableVersions))
+		if !decodable[v] {
+			one.Invalid(v, fmt.Sprintf("individual served version : %s must be included in decodableVersions : %s", v, listed))
 		}
 	}
 }

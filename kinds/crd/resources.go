@@ -249,10 +249,15 @@ func finalizersOf(t registry.Tree) []any {
 }
 
 func warnOfFinalizers(ctx context.Context, now, before []any) {
-	known := []any{meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents, "kubernetes"}
+	known, had := []any{meta.FinalizerOrphanDependents, meta.FinalizerDeleteDependents, "kubernetes"}, map[string]bool{}
+	for _, v := range before {
+		if name, ok := v.(string); ok {
+			had[name] = true
+		}
+	}
 	for _, v := range now {
 		name, ok := v.(string)
-		if !ok || slices.Contains(before, v) {
+		if !ok || had[name] {
 			continue
 		}
 		warn := func(why string) { registry.Warn(ctx, fmt.Sprintf("metadata.finalizers: %q: %s", name, why)) }
