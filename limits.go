@@ -50,7 +50,8 @@ type Limits struct {
 
 	// DecodeBytes is how much memory may be in use to decode bodies: ten times their length. A body
 	// waits for its turn. A third is for bodies of up to 256 KiB; larger ones leave one processor
-	// to all others. Default 96 MiB, which is two bodies of 3 MiB and thirty of 100 KiB.
+	// to all others. A body that changes a stored object of more than 64 KiB counts as if it were as
+	// long as the rest of that. Default 96 MiB, which is two bodies of 3 MiB and thirty of 100 KiB.
 	DecodeBytes int
 }
 

@@ -7,9 +7,10 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/kindwright/kindwright/internal/ctxlock"
 	"github.com/kindwright/kindwright/internal/guard"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/meta"
@@ -46,17 +47,9 @@ func (b *backend) resolve(ctx context.Context) (string, error) {
 	if !own.endpoints {
 		return own.Resolve(ctx, to.Namespace, to.Name, portOf(to))
 	}
-	e := &b.endpoints
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if time.Since(e.at) >= endpointsFor {
-		found, err := own.all(ctx, to.Namespace, to.Name, portOf(to))
-		if err != nil {
-			return "", err
-		}
-		e.addresses, e.at = found, time.Now()
-	}
-	return e.addresses[rand.N(len(e.addresses))], nil
+	return b.endpoints.one(ctx, func() ([]string, error) {
+		return own.all(ctx, to.Namespace, to.Name, portOf(to))
+	})
 }
 
 // endpointsFor is how long requests go to endpoints that were found once. To read them for each
@@ -65,17 +58,34 @@ const endpointsFor = time.Second
 
 // endpoints are where a service listens.
 type endpoints struct {
-	mu        sync.Mutex
-	addresses []string // guarded by mu, as is at
+	mu        ctxlock.Mutex // held while they are looked up
+	addresses []string      // guarded by mu, as is at
 	at        time.Time
+	stale     atomic.Bool // one of them does not answer
+}
+
+// one returns one of the endpoints. It looks them up if that was not done a moment ago. While a lookup
+// is under way, other callers wait for it, but not longer than they have time.
+func (e *endpoints) one(ctx context.Context, lookUp func() ([]string, error)) (string, error) {
+	if err := e.mu.Lock(ctx); err != nil {
+		return "", err
+	}
+	defer e.mu.Unlock()
+	if e.stale.Swap(false) {
+		e.at = time.Time{}
+	}
+	if time.Since(e.at) >= endpointsFor {
+		found, err := lookUp()
+		if err != nil {
+			return "", err
+		}
+		e.addresses, e.at = found, time.Now()
+	}
+	return e.addresses[rand.N(len(e.addresses))], nil
 }
 
 // forget has the endpoints looked up again: one of them does not answer.
-func (e *endpoints) forget() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.at = time.Time{}
-}
+func (e *endpoints) forget() { e.stale.Store(true) }
 
 // services finds services among the objects of the server: Services, and EndpointSlices for what is
 // behind them.

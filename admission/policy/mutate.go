@@ -92,7 +92,7 @@ func (m *mutation) apply(ctx context.Context, run *cel.AdmissionRun, object map[
 			return nil, fmt.Errorf("a mutation must not change %s", strings.Join(path, "."))
 		}
 	}
-	if connects {
+	if connects || json.Equal(object, changed) {
 		return changed, nil
 	}
 	if !m.merge { // a merge has checked its part

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -286,20 +285,21 @@ func fillTolerations(all []resourcev1.DeviceToleration) {
 
 // qualityOf returns the quality of service of a pod.
 func qualityOf(p *corev1.Pod) corev1.PodQOSClass {
-	names := []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
-	var sizes []corev1.ResourceRequirements
-	for _, c := range slices.Concat(p.Spec.Containers, p.Spec.InitContainers) {
-		sizes = append(sizes, c.Resources)
-	}
-	if r := p.Spec.Resources; r != nil {
-		sizes = []corev1.ResourceRequirements{*r} // the resources of the pod as a whole replace those of its containers
-	}
 	asks, guaranteed := false, true
-	for _, r := range sizes {
-		for _, name := range names {
+	count := func(r *corev1.ResourceRequirements) {
+		for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			request, limit := r.Requests[name], r.Limits[name]
 			asks = asks || !request.IsZero() || !limit.IsZero()
 			guaranteed = guaranteed && !limit.IsZero() && request.Cmp(limit) == 0
+		}
+	}
+	if r := p.Spec.Resources; r != nil { // the resources of the pod as a whole replace those of its containers
+		count(r)
+	} else {
+		for _, all := range [...][]corev1.Container{p.Spec.Containers, p.Spec.InitContainers} {
+			for i := range all {
+				count(&all[i].Resources)
+			}
 		}
 	}
 	switch {

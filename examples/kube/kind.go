@@ -194,10 +194,11 @@ func (k kind[T]) asWritten(r *registry.Resource) error {
 	return nil
 }
 
-// decode decodes an object into a Go type.
+// decode decodes an object into a Go type, without its managed fields: no rule here looks at them, and
+// they are often longer than the rest.
 func decode[T any](t registry.Tree) (*T, error) {
 	obj := new(T)
-	if err := json.FromTree(t, obj); err != nil {
+	if err := json.FromTree(tree.Without(t, "metadata", "managedFields"), obj); err != nil {
 		return nil, fmt.Errorf("read as %s: %w", reflect.TypeFor[T](), err)
 	}
 	return obj, nil

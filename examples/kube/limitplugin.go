@@ -54,7 +54,7 @@ func (l *limiter) rangesFor(r *admission.Request) []indexed[corev1.LimitRange] {
 // Mutate gives containers the requests and limits that they lack.
 func (l *limiter) Mutate(ctx context.Context, r *admission.Request) (map[string]any, error) {
 	all := l.rangesFor(r)
-	if len(all) == 0 || r.Resource.Resource != "pods" {
+	if r.Resource.Resource != "pods" || !slices.ContainsFunc(all, givesDefaults) {
 		return r.Object, nil
 	}
 	return admission.TypedMutator(func(_ context.Context, _ *admission.Request, p *corev1.Pod) error {
@@ -63,6 +63,13 @@ func (l *limiter) Mutate(ctx context.Context, r *admission.Request) (map[string]
 		}
 		return nil
 	}).Mutate(ctx, r)
+}
+
+// givesDefaults reports whether a limit range has something to give to containers.
+func givesDefaults(of indexed[corev1.LimitRange]) bool {
+	return slices.ContainsFunc(of.object.Spec.Limits, func(item corev1.LimitRangeItem) bool {
+		return item.Type == corev1.LimitTypeContainer && (len(item.Default) > 0 || len(item.DefaultRequest) > 0)
+	})
 }
 
 // fillLimits applies the defaults of one limit range, and notes what it did.

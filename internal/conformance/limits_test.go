@@ -213,6 +213,34 @@ func TestS1_BodiesWaitToBeDecoded(t *testing.T) {
 	}, everybody, slow, kindwright.Limits{DecodeBytes: 1 << 20})
 }
 
+// A few bytes that change a large object take what the object takes, and not what they are long: small
+// changes of the largest objects, sent at once, would take gigabytes.
+func TestS1_SmallChangesOfLargeObjectsWait(t *testing.T) {
+	const takes = 10 * time.Second
+	slow := kindwright.Admit(admission.Plugin{Name: "slow", Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+		if r.Name == "slow" && r.Operation == admission.Update {
+			time.Sleep(takes)
+		}
+		return nil
+	})})
+	onEach(t, func(t *testing.T, s *server) {
+		for _, name := range []string{"slow", "other"} {
+			s.create(widgetPath, `{"metadata":{"name":"`+name+`","annotations":{"long":"`+strings.Repeat("x", 124<<10)+`"}},"spec":{"size":1}}`)
+		}
+		s.widget("small", "")
+		began := time.Now()
+		first := s.later("PUT", widgetPath+"/slow", "alice", widgetJSON("slow", "", "red", 2))
+		synctest.Wait()
+		s.do("PUT", widgetPath+"/small", widgetJSON("small", "", "red", 2), "X-User", "bob", "X-Groups", "").is(200)
+		require.Zero(t, time.Since(began), "there is room for small ones")
+		second := s.later("PUT", widgetPath+"/other", "bob", widgetJSON("other", "", "red", 2))
+		synctest.Wait()
+		require.Empty(t, second)
+		require.Equal(t, []int{200, 200}, []int{<-first, <-second})
+		require.Equal(t, takes, time.Since(began))
+	}, everybody, slow, kindwright.Limits{DecodeBytes: 3 << 20})
+}
+
 func TestS13_H7_HeadersAndCookies(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		many := make([]string, 0, 2400)

@@ -79,8 +79,11 @@ func toMotor(o *OldMotor) (*Motor, error) {
 }
 
 func fromMotor(m *Motor) (*OldMotor, error) {
-	if m.Spec.Fuel == "antimatter" {
+	switch m.Spec.Fuel {
+	case "antimatter":
 		return nil, errors.New("not representable in this version")
+	case "patience":
+		return nil, fmt.Errorf("ask somebody else: %w", context.DeadlineExceeded)
 	}
 	return &OldMotor{Watts: m.Spec.Power * 1000, Drink: m.Spec.Fuel, Parts: m.Spec.Parts, Status: m.Status}, nil
 }
@@ -496,6 +499,21 @@ func TestVER_15_ConversionsThatFail(t *testing.T) {
 		require.Len(t, s.get(motorPath).items(), 2)
 		s.delete(motorPath + "/odd")
 		require.Len(t, s.get(motorBeta).items(), 1)
+	})
+}
+
+// A conversion that runs out of time is not the time of the watch: events that could not be shown are
+// neither lost nor tried without end.
+func TestVER_15_WATCH_27_AConversionThatTakesTooLongEndsTheWatch(t *testing.T) {
+	motorised(t, func(t *testing.T, s *server) {
+		version := s.now()
+		s.create(motorPath, motor("late", `{"power":1,"fuel":"patience"}`))
+		w := s.watch(motorBeta + "?watch=1&allowWatchBookmarks=true&resourceVersion=" + version)
+		e := w.next()
+		require.Equal(t, "ERROR", e.kind)
+		require.Contains(t, e.line, "cannot be shown as drive.example.com/v1beta1")
+		require.Equal(t, 500.0, e.at("code"))
+		w.ended(time.Second)
 	})
 }
 

@@ -50,6 +50,19 @@ func (at *Resolved) Get(ctx context.Context, lr registry.ListRequest) (*watch.En
 	return served.Show(ctx, entry)
 }
 
+// Length returns how long the stored object is that the target names, as far as this process knows
+// now. It is 0 if there is none.
+func (at *Resolved) Length() int64 {
+	if at.acts == nil || at.acts.Cache == nil || at.Target.Name == "" {
+		return 0
+	}
+	entry, ok := at.acts.Cache.Get(storage.ObjectKey(at.acts.Kind.StorageName, at.Target.Namespace, at.Target.Name))
+	if !ok {
+		return 0
+	}
+	return int64(entry.Length())
+}
+
 // reach waits until the live view is as new as a read requires.
 func (e *Engine) reach(ctx context.Context, s *Served, lr registry.ListRequest) error {
 	switch {

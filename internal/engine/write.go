@@ -196,6 +196,7 @@ func (w *write) encode() error {
 	}
 	header := w.kind.base.headerLength()
 	if size > maxScratch {
+		size = json.Length(w.stored.new) + 256
 		err := w.encodeTo(make([]byte, header, header+size))
 		if len(w.value) < cap(w.value)/2 { // the body had much white space
 			w.value = bytes.Clone(w.value)

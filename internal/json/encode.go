@@ -30,6 +30,50 @@ func AppendTree(dst []byte, tree any) ([]byte, error) {
 	return out, err
 }
 
+// Length returns about how many bytes AppendTree appends: exactly so many but for numbers, which may be
+// shorter, and for texts with characters that have to be escaped, which are longer. What AppendTree
+// cannot encode has any length.
+func Length(tree any) int {
+	var n length
+	n.add(tree, 0)
+	return int(n)
+}
+
+// length counts bytes.
+type length int
+
+// add counts a value, and reports whether it is not nested too deeply.
+func (n *length) add(tree any, depth int) bool {
+	const longestNumber = 20
+	if depth > maxEncodeDepth {
+		return false
+	}
+	switch v := tree.(type) {
+	case map[string]any:
+		*n += length(len("{}") + max(0, len(v)-1))
+		for name, value := range v {
+			*n += length(len(`"":`) + len(name) + strings.Count(name, `"`)) // managed fields quote names
+			if !n.add(value, depth+1) {
+				return false
+			}
+		}
+	case []any:
+		*n += length(len("[]") + max(0, len(v)-1))
+		for _, value := range v {
+			if !n.add(value, depth+1) {
+				return false
+			}
+		}
+	case string:
+		*n += length(len(`""`) + len(v))
+	case bool, nil:
+		*n += length(len("false"))
+	default:
+		*n += longestNumber
+	}
+	return true
+}
+
 // AppendStored is [AppendTree] for an object, without the resourceVersion in its metadata.
 func AppendStored(dst []byte, object map[string]any) ([]byte, error) {
 	e := encoders.Get().(*encoder)

@@ -15,12 +15,13 @@ func fillByText(v reflect.Value, tree any, _ int) bool {
 	return err == nil && jsonv2.Unmarshal(data, v.Addr().Interface(), options) == nil
 }
 
-// fillByMethod asks the value to read the JSON of a tree. A method may keep its argument.
+// fillByMethod asks the value to read the JSON of a tree. A method may keep its argument. The managed
+// fields of a large object are of a megabyte; growing a buffer to that takes six times as much.
 func fillByMethod(v reflect.Value, tree any, depth int) bool {
 	if tree == nil {
 		return fillByText(v, tree, depth)
 	}
-	data, err := AppendTree(nil, tree)
+	data, err := AppendTree(make([]byte, 0, Length(tree)), tree)
 	return err == nil && v.Addr().Interface().(jsonv2.Unmarshaler).UnmarshalJSON(data) == nil //nolint:forcetypeassert // the type that it was compiled for
 }
 

@@ -196,7 +196,7 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 					return nil, err
 				}
 			}
-			if x.Body.Decode(ctx, int64(len(data))) != nil {
+			if x.Body.Decode(ctx, max(int64(len(data)), x.Changes-flow.Free)) != nil {
 				return nil, status.TooManyRequests("the bodies of too many requests wait to be decoded, please try again later", retryWhenBusy)
 			}
 			if err := x.Recheck(ctx, began); err != nil {

@@ -56,6 +56,11 @@ type Exchange struct {
 	// Body is what the body of the request has taken of the memory for bodies.
 	Body flow.Hold
 
+	// Changes is the length of the stored object that the request changes, 0 if none is known. A few
+	// bytes of a patch take what decoding a large object takes, and wait for it as a long body does.
+	// What is not longer than flow.Free is bounded by the number of requests.
+	Changes int64
+
 	// Seat is what a request whose body is read holds meanwhile; nil if it holds nothing that others wait for.
 	Seat Seat
 

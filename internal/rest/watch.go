@@ -296,7 +296,7 @@ func (s *stream) run() {
 			}
 			s.bookmark()
 			return
-		case errors.Is(err, context.DeadlineExceeded):
+		case errors.Is(err, context.DeadlineExceeded) && !s.pending: // else it is that of a conversion
 			if !s.bookmark() {
 				return
 			}

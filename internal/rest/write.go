@@ -50,6 +50,7 @@ func (c *call) update() error {
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
+		c.weigh()
 		body, err := c.body(c.taken().Messages)
 		if err != nil {
 			return nil, err
@@ -88,6 +89,7 @@ func (c *call) patch() error {
 		})
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
+		c.weigh()
 		sentBody, err := negotiate.ReadRaw(c.w, c.r, negotiate.MaxBodyBytes)
 		body := sentBody
 		switch {
@@ -105,6 +107,9 @@ func (c *call) patch() error {
 		return c.at.Patch(ctx, registry.PatchRequest{Type: kind, Body: body}, c.writeOptions())
 	})
 }
+
+// weigh says how much is decoded beside the body: the object that it changes.
+func (c *call) weigh() { request.ExchangeFrom(c.r.Context()).Changes = c.at.Length() }
 
 // appliedJSON returns the body of an apply, YAML or JSON whatever its type says (PATCH-05), as JSON.
 func appliedJSON(body []byte) ([]byte, error) {

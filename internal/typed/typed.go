@@ -3,6 +3,7 @@ package typed
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -51,12 +52,20 @@ func Changed[T any](t map[string]any, change func(obj *T) error) (out map[string
 	if err != nil {
 		return nil, false, err
 	}
+	owners := ownersOf(reflect.ValueOf(obj).Elem())
+	owners.hide()
 	before, err := Encode(obj)
 	if err != nil {
 		return nil, false, err
 	}
+	owners.show()
 	if err := change(obj); err != nil {
 		return nil, false, err
+	}
+	if !owners.hideUnchanged() {
+		if before, err = again[T](t); err != nil {
+			return nil, false, err
+		}
 	}
 	after, err := Encode(obj)
 	switch {
@@ -66,6 +75,15 @@ func Changed[T any](t map[string]any, change func(obj *T) error) (out map[string
 		return t, false, nil
 	}
 	return carryOver(t, before, after), true, nil
+}
+
+// again encodes what t is decoded into.
+func again[T any](t map[string]any) (map[string]any, error) {
+	obj, err := Decode[T](t)
+	if err != nil {
+		return nil, err
+	}
+	return Encode(obj)
 }
 
 // carryOver applies the difference between before and after to t. It compares maps member by member. Any

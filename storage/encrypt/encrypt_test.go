@@ -466,6 +466,41 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 	})
 }
 
+// hanging is a service that answers when the caller has no more time.
+type hanging struct{ *vault }
+
+func (h hanging) Decrypt(ctx context.Context, _ string, _ encrypt.DataKey) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A reader who has little time does not wait for the question of one who has much.
+func TestENC_04_NobodyWaitsForAHangingPluginBeyondTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := &vault{key: "1"}
+		first := encrypt.OpenPlugin(t.Context(), "kms", service, func(error) {})
+		defer first.Close()
+		db := memory.New()
+		put(t, open(t, db, rule("secrets", encrypt.KMS(first))), secretKey("x"), "value")
+
+		second := encrypt.OpenPlugin(t.Context(), "kms", hanging{service}, func(error) {})
+		defer second.Close()
+		e := open(t, db, rule("secrets", encrypt.KMS(second)))
+		long, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() { _, _ = e.Get(long, secretKey("x")) }()
+		synctest.Wait()
+		short, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		begun := time.Now()
+		_, err := e.Get(short, secretKey("x"))
+		require.Error(t, err)
+		require.Equal(t, time.Second, time.Since(begun))
+		cancel()
+		synctest.Wait()
+	})
+}
+
 // What a plugin decrypts may be garbage of the right length or of a wrong one. It is not kept for a
 // day: the records can be read soon after the plugin answers well again, and until then they say
 // so. A key that has opened something stays, and is not doubted for the sake of one damaged record.

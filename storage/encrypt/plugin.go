@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kindwright/kindwright/internal/clip"
+	"github.com/kindwright/kindwright/internal/ctxlock"
 	"github.com/kindwright/kindwright/internal/memo"
 	"github.com/kindwright/kindwright/internal/pause"
 	"github.com/kindwright/kindwright/internal/protowire"
@@ -45,12 +46,12 @@ type Plugin struct {
 	state  atomic.Pointer[state]
 	opened *memo.Cache[[sha256.Size]byte, opened]
 
-	asking    sync.Mutex // held during a question for a data key; guards the next two
-	down      error      // why the last question had no answer
+	asking    ctxlock.Mutex // held during a question for a data key; guards the next two
+	down      error         // why the last question had no answer
 	downUntil time.Time
 
-	probing sync.Mutex // held during a probe; guards the rest
-	version string     // that of the first answer
+	probing ctxlock.Mutex // held during a probe; guards the rest
+	version string        // that of the first answer
 	last    error
 	lastAt  time.Time
 
@@ -128,7 +129,9 @@ func (p *Plugin) follow(ctx context.Context, err error) {
 		if pause.For(ctx, wait) != nil {
 			return
 		}
-		p.probing.Lock()
+		if p.probing.Lock(ctx) != nil {
+			return
+		}
 		err = p.probe(ctx)
 		p.probing.Unlock()
 		if ctx.Err() != nil {
@@ -139,7 +142,9 @@ func (p *Plugin) follow(ctx context.Context, err error) {
 
 // Check returns why the service cannot be used, or nil. It asks, unless it did a moment ago.
 func (p *Plugin) Check(ctx context.Context) error {
-	p.probing.Lock()
+	if err := p.probing.Lock(ctx); err != nil {
+		return fmt.Errorf("KMS plugin %q: wait for the question before: %w", p.name, err)
+	}
 	defer p.probing.Unlock()
 	fresh := checkEvery
 	if p.last != nil {
@@ -309,7 +314,9 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 	if known, ok := p.opened.Get(id); ok {
 		return known
 	}
-	p.asking.Lock()
+	if err := p.asking.Lock(ctx); err != nil {
+		return opened{err: fmt.Errorf("%w: wait for the question before: %w", storage.ErrUnavailable, err)}
+	}
 	defer p.asking.Unlock()
 	if known, ok := p.opened.Get(id); ok {
 		return known
