@@ -34,8 +34,11 @@ func TestOPS_08_MethodsThatHaveAMeaningForABackEndAlone(t *testing.T) {
 	}
 	before := len(l.seen)
 	for _, c := range [][2]string{
-		{"TRACE", boats}, {"HEAD", boats + "?watch=1"},
-		{"POST", "/api/v1/namespaces/default"}, {"PUT", "/api/v1/namespaces"}, {"PROPFIND", "/api/v1/namespaces"},
+		{"TRACE", boats},
+		{"HEAD", boats + "?watch=1"},
+		{"POST", "/api/v1/namespaces/default"},
+		{"PUT", "/api/v1/namespaces"},
+		{"PROPFIND", "/api/v1/namespaces"},
 		{"POST", "/apis/cars.example.dev/v1/cars/one"},
 	} {
 		code, body := as(w, "alice", c[0], c[1])
