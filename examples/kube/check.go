@@ -116,6 +116,16 @@ func (u unique) checkAny(at status.Field, name string) {
 	u[name] = true
 }
 
+// also is check for names of which one may be empty. It returns whether the name is new.
+func (u unique) also(at status.Field, name string) bool {
+	if u[name] {
+		at.Duplicate(name)
+		return false
+	}
+	u[name] = true
+	return true
+}
+
 // checkSelector reports errors in a selector.
 func checkSelector(at status.Field, s *metav1.LabelSelector) {
 	if s == nil {

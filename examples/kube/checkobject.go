@@ -14,7 +14,6 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	netutils "k8s.io/utils/net"
@@ -135,66 +134,6 @@ func checkServiceUpdate(s, old *corev1.Service, f *status.Fields) {
 	if needsHealthPort(&s.Spec) && needsHealthPort(&old.Spec) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		f.At("spec", "healthCheckNodePort").Invalid(s.Spec.HealthCheckNodePort,
 			"cannot change healthCheckNodePort on loadBalancer service with externalTraffic=Local during update")
-	}
-}
-
-func checkVolumeObject(v *corev1.PersistentVolume, f *status.Fields) {
-	spec := f.At("spec")
-	checkModes(v.Spec.AccessModes, spec.Child("accessModes"))
-	if len(v.Spec.Capacity) == 0 {
-		spec.Child("capacity").Required("")
-	}
-	if _, has := v.Spec.Capacity[corev1.ResourceStorage]; !has || len(v.Spec.Capacity) > 1 {
-		spec.Child("capacity").NotSupported(v.Spec.Capacity, string(corev1.ResourceStorage))
-	} else if q := v.Spec.Capacity[corev1.ResourceStorage]; q.Sign() <= 0 {
-		spec.Child("capacity").Key("storage").Invalid(q.String(), "must be greater than zero")
-	}
-	if atMostOne(reflect.ValueOf(v.Spec.PersistentVolumeSource), spec) == 0 {
-		spec.Required("must specify a volume type")
-	}
-	checkHostPath(v.Spec.HostPath, spec.Child("hostPath"))
-	oneOf(spec.Child("persistentVolumeReclaimPolicy"), v.Spec.PersistentVolumeReclaimPolicy,
-		corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRecycle, corev1.PersistentVolumeReclaimRetain)
-}
-
-func checkVolumeObjectUpdate(v, old *corev1.PersistentVolume, f *status.Fields) {
-	if !reflect.DeepEqual(v.Spec.PersistentVolumeSource, old.Spec.PersistentVolumeSource) {
-		f.At("spec", "persistentvolumesource").Forbidden("spec.persistentvolumesource is immutable after creation")
-	}
-}
-
-func checkModes(modes []corev1.PersistentVolumeAccessMode, at status.Field) {
-	if len(modes) == 0 {
-		at.Required("at least 1 access mode is required")
-	}
-	for _, m := range modes {
-		oneOf(at, m, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOnce, corev1.ReadWriteOncePod)
-	}
-	other := slices.ContainsFunc(modes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadWriteOncePod })
-	if slices.Contains(modes, corev1.ReadWriteOncePod) && other {
-		at.Forbidden("may not use ReadWriteOncePod with other access modes")
-	}
-}
-
-func checkClaim(p *corev1.PersistentVolumeClaim, f *status.Fields) {
-	checkClaimSpec(&p.Spec, f.At("spec"))
-}
-
-func checkClaimUpdate(p, old *corev1.PersistentVolumeClaim, f *status.Fields) {
-	now, before := p.Spec.DeepCopy(), old.Spec.DeepCopy()
-	now.Resources.Requests, now.VolumeAttributesClassName = before.Resources.Requests, before.VolumeAttributesClassName
-	if before.VolumeName == "" {
-		now.VolumeName = "" // it is being bound
-	}
-	if before.StorageClassName == nil {
-		now.StorageClassName = nil
-	}
-	if !reflect.DeepEqual(now, before) {
-		f.At("spec").Forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims")
-	}
-	is, was := p.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
-	if is.Cmp(was) < 0 {
-		f.At("spec", "resources", "requests", "storage").Forbidden("field can not be less than status.capacity")
 	}
 }
 
@@ -643,57 +582,6 @@ func checkRuntimeClass(c *nodev1.RuntimeClass, f *status.Fields) {
 
 func checkRuntimeClassUpdate(c, old *nodev1.RuntimeClass, f *status.Fields) {
 	same(f.At("handler"), c.Handler == old.Handler, c.Handler)
-}
-
-// checkProvisioner checks the name of what makes volumes, which need not be a driver of CSI.
-func checkProvisioner(name string, at status.Field) {
-	if name == "" {
-		at.Required("")
-	} else if why := meta.CheckQualifiedName(strings.ToLower(name)); why != "" {
-		at.Invalid(name, why)
-	}
-}
-
-// checkParameters checks what the maker of volumes is told.
-func checkParameters(all map[string]string, at status.Field) {
-	const maxCount, maxBytes = 512, 256 << 10
-	if len(all) > maxCount {
-		at.TooLong(maxCount)
-		return
-	}
-	size := 0
-	for name, value := range all {
-		if name == "" {
-			at.Invalid(name, "field can not be empty.")
-		}
-		size += len(name) + len(value)
-	}
-	if size > maxBytes {
-		at.TooLong(maxBytes)
-	}
-}
-
-func checkStorageClass(c *storagev1.StorageClass, f *status.Fields) {
-	checkProvisioner(c.Provisioner, f.At("provisioner"))
-	checkParameters(c.Parameters, f.At("parameters"))
-	if c.ReclaimPolicy != nil {
-		oneOf(f.At("reclaimPolicy"), *c.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete, corev1.PersistentVolumeReclaimRetain)
-	}
-	if c.VolumeBindingMode != nil {
-		oneOf(f.At("volumeBindingMode"), *c.VolumeBindingMode, storagev1.VolumeBindingImmediate,
-			storagev1.VolumeBindingWaitForFirstConsumer)
-	}
-}
-
-func checkStorageClassUpdate(c, old *storagev1.StorageClass, f *status.Fields) {
-	if !maps.Equal(c.Parameters, old.Parameters) {
-		f.At("parameters").Forbidden("updates to parameters are forbidden.")
-	}
-	if c.Provisioner != old.Provisioner {
-		f.At("provisioner").Forbidden("updates to provisioner are forbidden.")
-	}
-	same(f.At("reclaimPolicy"), reflect.DeepEqual(c.ReclaimPolicy, old.ReclaimPolicy), c.ReclaimPolicy)
-	same(f.At("volumeBindingMode"), reflect.DeepEqual(c.VolumeBindingMode, old.VolumeBindingMode), c.VolumeBindingMode)
 }
 
 // Names and priorities from here on belong to the system.

@@ -43,16 +43,7 @@ func checkSources(v *corev1.Volume, at status.Field) {
 		if sourceFields[name] == nil || source.IsNil() {
 			continue
 		}
-		one := at.Child(name)
-		if name == "gcePersistentDisk" {
-			one = at.Child("persistentDisk") // as kube-apiserver names it
-		}
-		for j := range source.Elem().NumField() {
-			field := jsonName(source.Elem().Type().Field(j))
-			if slices.Contains(sourceFields[name], field) && isEmpty(source.Elem().Field(j)) {
-				one.Child(field).Required("")
-			}
-		}
+		checkSourceFields(source.Elem(), name, sourceAt(at, name))
 	}
 	if s := v.GCEPersistentDisk; s != nil {
 		checkPartition(s.Partition, at.Child("persistentDisk").Child("partition"))
@@ -83,12 +74,34 @@ func checkSources(v *corev1.Volume, at status.Field) {
 	}
 	if s := v.StorageOS; s != nil {
 		one := at.Child("storageos")
-		for name, value := range map[string]string{"volumeName": s.VolumeName, "volumeNamespace": s.VolumeNamespace} {
-			if why := meta.CheckDNSLabel(value); why != "" && value != "" {
-				one.Child(name).Invalid(value, why)
-			}
-		}
+		checkStorageOS(s.VolumeName, s.VolumeNamespace, one)
 		checkSecretRef(s.SecretRef, one.Child("secretRef"))
+	}
+}
+
+// sourceAt returns where kube-apiserver reports errors in a source of a volume.
+func sourceAt(at status.Field, name string) status.Field {
+	if name == "gcePersistentDisk" {
+		name = "persistentDisk"
+	}
+	return at.Child(name)
+}
+
+// checkSourceFields checks that a source has the fields that it must have.
+func checkSourceFields(source reflect.Value, name string, at status.Field) {
+	for i := range source.NumField() {
+		field := jsonName(source.Type().Field(i))
+		if slices.Contains(sourceFields[name], field) && isEmpty(source.Field(i)) {
+			at.Child(field).Required("")
+		}
+	}
+}
+
+func checkStorageOS(name, namespace string, at status.Field) {
+	for field, value := range map[string]string{"volumeName": name, "volumeNamespace": namespace} {
+		if why := meta.CheckDNSLabel(value); why != "" && value != "" {
+			at.Child(field).Invalid(value, why)
+		}
 	}
 }
 

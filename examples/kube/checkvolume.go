@@ -76,9 +76,7 @@ func checkVolume(v *corev1.Volume, at status.Field, isPod bool) {
 		if (s.DiscoveryCHAPAuth || s.SessionCHAPAuth) && s.SecretRef == nil {
 			one.Child("secretRef").Required("")
 		}
-		if s.InitiatorName != nil && !iqns.MatchString(*s.InitiatorName) {
-			one.Child("initiatorname").Invalid(*s.InitiatorName, "must be valid format starting with iqn, eui, or naa")
-		}
+		checkInitiator(s.InitiatorName, one.Child("initiatorname"))
 		if s.InitiatorName != nil && len(v.Name)+len(":")+len(s.TargetPortal) > 64 {
 			at.Child("name").Invalid(v.Name, "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
 		}
@@ -157,19 +155,6 @@ func oneSource(v *corev1.Volume, at status.Field) *corev1.Volume {
 	return &out
 }
 
-// atMostOne reports all sources of a volume but one. That one is the empty directory if it is among
-// them. It returns the number of sources.
-func atMostOne(sources reflect.Value, at status.Field) int {
-	names := sourcesOf(sources)
-	if i := slices.Index(names, "emptyDir"); i > 0 {
-		names[0], names[i] = names[i], names[0]
-	}
-	for _, name := range names[min(len(names), 1):] {
-		at.Child(name).Forbidden("may not specify more than 1 volume type")
-	}
-	return len(names)
-}
-
 func checkNFS(s *corev1.NFSVolumeSource, at status.Field) {
 	if s == nil {
 		return
@@ -200,6 +185,12 @@ func checkISCSI(portal, iqn string, lun int32, at status.Field) {
 	}
 	if lun < 0 || lun > 255 {
 		at.Child("lun").Invalid(lun, "must be between 0 and 255, inclusive")
+	}
+}
+
+func checkInitiator(name *string, at status.Field) {
+	if name != nil && !iqns.MatchString(*name) {
+		at.Invalid(*name, "must be valid format starting with iqn, eui, or naa")
 	}
 }
 

@@ -288,17 +288,3 @@ func fillDownward(files []corev1.DownwardAPIVolumeFile) {
 		}
 	}
 }
-
-// fillClaimSpec applies the defaults of a volume claim.
-func fillClaimSpec(s *corev1.PersistentVolumeClaimSpec) {
-	point(&s.VolumeMode, corev1.PersistentVolumeFilesystem)
-	switch {
-	case s.DataSource != nil && s.DataSourceRef == nil:
-		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: s.DataSource.APIGroup, Kind: s.DataSource.Kind, Name: s.DataSource.Name}
-	case s.DataSource == nil && s.DataSourceRef != nil && (s.DataSourceRef.Namespace == nil || *s.DataSourceRef.Namespace == ""):
-		s.DataSource = &corev1.TypedLocalObjectReference{
-			APIGroup: s.DataSourceRef.APIGroup,
-			Kind:     s.DataSourceRef.Kind, Name: s.DataSourceRef.Name,
-		}
-	}
-}

@@ -27,23 +27,38 @@ func fillSecret(s *corev1.Secret) {
 }
 
 func fillVolumeObject(v *corev1.PersistentVolume) {
+	set(&v.Status.Phase, corev1.VolumePending)
 	set(&v.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 	point(&v.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
-	if v.Spec.HostPath != nil {
-		point(&v.Spec.HostPath.Type, corev1.HostPathUnset)
+	fillVolumeSpec(&v.Spec)
+}
+
+// fillVolumeSpec applies the defaults of a volume that an attachment may bring along.
+func fillVolumeSpec(s *corev1.PersistentVolumeSpec) {
+	roundUp(s.Capacity)
+	if s.HostPath != nil {
+		point(&s.HostPath.Type, corev1.HostPathUnset)
 	}
-	if v.Spec.ISCSI != nil {
-		set(&v.Spec.ISCSI.ISCSIInterface, "default")
+	if s.ISCSI != nil {
+		set(&s.ISCSI.ISCSIInterface, "default")
 	}
-	if v.Spec.AzureDisk != nil {
-		fillAzure(v.Spec.AzureDisk)
+	if s.AzureDisk != nil {
+		fillAzure(s.AzureDisk)
+	}
+}
+
+func fillAttachment(a *storagev1.VolumeAttachment) {
+	if s := a.Spec.Source.InlineVolumeSpec; s != nil {
+		fillVolumeSpec(s)
 	}
 }
 
 func fillClaim(c *corev1.PersistentVolumeClaim) {
-	fillClaimSpec(&c.Spec)
+	point(&c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 	roundUp(c.Spec.Resources.Requests)
 	roundUp(c.Spec.Resources.Limits)
+	roundUp(c.Status.Capacity)
+	roundUp(c.Status.AllocatedResources)
 	set(&c.Status.Phase, corev1.ClaimPending)
 }
 

@@ -44,6 +44,9 @@ type kind[T any] struct {
 	// others.
 	statusKeeps []string
 
+	// unenumerated leaves it to the rules to check the values of enumerations.
+	unenumerated bool
+
 	// companions are committed together with an object; see registry.Hooks.
 	companions func(old, next registry.Tree) ([]storage.Op, error)
 
@@ -62,7 +65,9 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 		if warning != "" {
 			registry.Warn(ctx, warning)
 		}
-		enumerated.check(reflect.ValueOf(obj).Elem(), f)
+		if !k.unenumerated {
+			enumerated.check(reflect.ValueOf(obj).Elem(), f)
+		}
 		if k.Group == admissionv1.GroupName {
 			k.cluster.checkStatic(ctx, any(obj), f)
 		}

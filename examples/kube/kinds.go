@@ -105,6 +105,7 @@ type Options struct {
 	// Features says which features of Kubernetes are on that are off by default, by the names of their gates:
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
 	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases,
+	// CrossNamespaceVolumeDataSource, VolumeLimitScaling and MutablePVNodeAffinity, which are about storage,
 	// StorageVersionAPI and DRADeviceTaintRules, which add roles, and PodLogsQuerySplitStreams. PodCertificateRequest
 	// adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
 	Features func(gate string) bool

@@ -15,6 +15,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/authn"
@@ -30,12 +31,16 @@ func (c *cluster) protect(m *metav1.ObjectMeta, isNew bool, finalizer string) {
 
 func (c *cluster) completeVolume(_ context.Context, v, old *corev1.PersistentVolume) error {
 	c.protect(&v.ObjectMeta, old == nil, "kubernetes.io/pv-protection")
-	if old == nil {
-		now := metav1.NewTime(c.now())
+	now := metav1.NewTime(c.now())
+	switch {
+	case old == nil:
 		v.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
-	} else if v.Status.Phase != old.Status.Phase && reflect.DeepEqual(v.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime) {
-		now := metav1.NewTime(c.now())
-		v.Status.LastPhaseTransitionTime = &now
+	case v.Status.Phase != old.Status.Phase:
+		if at := v.Status.LastPhaseTransitionTime; at == nil || at.Equal(old.Status.LastPhaseTransitionTime) {
+			v.Status.LastPhaseTransitionTime = &now
+		}
+	case v.Status.LastPhaseTransitionTime == nil:
+		v.Status.LastPhaseTransitionTime = old.Status.LastPhaseTransitionTime
 	}
 	return nil
 }
@@ -43,12 +48,11 @@ func (c *cluster) completeVolume(_ context.Context, v, old *corev1.PersistentVol
 func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVolumeClaim) error {
 	c.protect(&p.ObjectMeta, old == nil, "kubernetes.io/pvc-protection")
 	if old != nil {
+		c.completeSources(&p.Spec, &old.Spec)
 		return nil
 	}
+	c.completeSources(&p.Spec, &corev1.PersistentVolumeClaimSpec{})
 	p.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
-	if !canBeCopied(p.Spec.DataSource) { // kube-apiserver drops it without a word
-		p.Spec.DataSource, p.Spec.DataSourceRef = nil, nil
-	}
 	if _, said := p.Annotations[corev1.BetaStorageClassAnnotation]; said || p.Spec.StorageClassName != nil || c.without("DefaultStorageClass") {
 		return nil
 	}
@@ -63,6 +67,41 @@ func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVo
 	}
 	if newest != nil {
 		p.Spec.StorageClassName = &newest.Name
+	}
+	return nil
+}
+
+// completeSources decides what a claim is filled from. There are two fields for that. The older one is only for claims and
+// snapshots, and kube-apiserver drops another source there without a word. Both say the same in the end.
+func (c *cluster) completeSources(s, old *corev1.PersistentVolumeClaimSpec) {
+	foreign := func() bool {
+		return s.DataSourceRef != nil && s.DataSourceRef.Namespace != nil && *s.DataSourceRef.Namespace != ""
+	}
+	if foreign() && old.DataSourceRef == nil && !c.has(gateForeignSources) {
+		s.DataSourceRef = nil
+	}
+	if old.DataSource == nil && old.DataSourceRef == nil && s.DataSourceRef == nil && !canBeCopied(s.DataSource) {
+		s.DataSource = nil
+	}
+	switch source, ref := s.DataSource, s.DataSourceRef; {
+	case source != nil && ref == nil:
+		s.DataSourceRef = &corev1.TypedObjectReference{APIGroup: source.APIGroup, Kind: source.Kind, Name: source.Name}
+	case source == nil && ref != nil && !foreign():
+		s.DataSource = &corev1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name}
+	}
+}
+
+// completeDriver counts what is wanted of a driver from the first change on: a new one has no generation.
+func (c *cluster) completeDriver(_ context.Context, d, old *storagev1.CSIDriver) error {
+	limits := &d.Spec.PreventPodSchedulingIfMissing
+	switch {
+	case c.has(gateVolumeLimits):
+		point(limits, false)
+	case old == nil || old.Spec.PreventPodSchedulingIfMissing == nil:
+		*limits = nil
+	}
+	if old != nil && !equality.Semantic.DeepEqual(d.Spec, old.Spec) {
+		d.Generation = old.Generation + 1
 	}
 	return nil
 }

@@ -21,6 +21,13 @@ const (
 // gateCoordination is the gate of fields of leases.
 const gateCoordination = "CoordinatedLeaderElection"
 
+// The gates of fields of volumes, claims and drivers that are off by default, and of what may change in a volume.
+const (
+	gateForeignSources   = "CrossNamespaceVolumeDataSource"
+	gateVolumeLimits     = "VolumeLimitScaling"
+	gateMutableLocations = "MutablePVNodeAffinity"
+)
+
 // The gates of what may change in a suspended job. They are on by default.
 const (
 	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"

@@ -36,7 +36,7 @@ func storageClasses(c *cluster) []registry.Definition {
 				aged(),
 			}},
 		}, fill: fillStorageClass},
-		kind[storagev1.VolumeAttachment]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
+		kind[storagev1.VolumeAttachment]{cluster: c, unenumerated: true, fill: fillAttachment, statusKeeps: everyMetadata(), Kind: registry.Kind[storagev1.VolumeAttachment]{
 			Rules: registry.Rules[storagev1.VolumeAttachment]{Validate: checked(checkAttachment), ValidateUpdate: updated(checkAttachmentUpdate)},
 
 			Group: group, Version: "v1", Plural: "volumeattachments", Deletion: answered(), Scope: registry.ClusterScoped, Writes: seen,
@@ -51,6 +51,9 @@ func storageClasses(c *cluster) []registry.Definition {
 			)},
 		}},
 		kind[storagev1.CSIDriver]{cluster: c, Kind: registry.Kind[storagev1.CSIDriver]{
+			Rules: registry.Rules[storagev1.CSIDriver]{
+				Complete: c.completeDriver, Validate: checked(checkCSIDriver), ValidateUpdate: updated(checkCSIDriverUpdate),
+			},
 			Group: group, Version: "v1", Plural: "csidrivers", Deletion: answered(), Scope: registry.ClusterScoped, Writes: seen,
 			Table: registry.Table{Columns: columns(
 				openapi.Column{
@@ -75,14 +78,14 @@ func storageClasses(c *cluster) []registry.Definition {
 			)},
 		}, fill: fillDriver},
 		kind[storagev1.CSINode]{cluster: c, Kind: registry.Kind[storagev1.CSINode]{
-			Rules:  registry.Rules[storagev1.CSINode]{Validate: checked(checkDriverNode)},
+			Rules:  registry.Rules[storagev1.CSINode]{Validate: checked(checkDriverNode), ValidateUpdate: updated(checkDriverNodeUpdate)},
 			Status: registry.Status{None: true}, // kube-apiserver 1.36 has none yet
 			Group:  group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
 			Writes: seen, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
 				"How many drivers there are."))},
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
-			Rules: registry.Rules[storagev1.CSIStorageCapacity]{Validate: checked(checkCapacity)},
+			Rules: registry.Rules[storagev1.CSIStorageCapacity]{Validate: checked(checkCapacity), ValidateUpdate: updated(checkCapacityUpdate)},
 			Group: group, Version: "v1", Plural: "csistoragecapacities", Writes: seen,
 		}},
 		kind[storagev1.VolumeAttributesClass]{cluster: c, Kind: registry.Kind[storagev1.VolumeAttributesClass]{

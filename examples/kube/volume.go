@@ -15,12 +15,12 @@ import (
 // volumes are persistent volumes and their claims.
 func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
-		kind[corev1.PersistentVolume]{cluster: c, Kind: registry.Kind[corev1.PersistentVolume]{
+		kind[corev1.PersistentVolume]{cluster: c, unenumerated: true, Kind: registry.Kind[corev1.PersistentVolume]{
 			Rules: registry.Rules[corev1.PersistentVolume]{
 				Complete: c.completeVolume,
 				Validate: checked(checkVolumeObject),
 				ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolume, f *status.Fields) {
-					checkVolumeObjectUpdate(obj, old, f)
+					c.checkVolumeObjectUpdate(obj, old, f)
 				},
 			},
 
@@ -38,11 +38,15 @@ func volumes(c *cluster) []registry.Definition {
 				wide(or("VolumeMode", "spec.volumeMode", "<unset>", "Whether it is a file system.")),
 			)},
 		}, fill: fillVolumeObject},
-		kind[corev1.PersistentVolumeClaim]{cluster: c, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
+		kind[corev1.PersistentVolumeClaim]{cluster: c, unenumerated: true, Kind: registry.Kind[corev1.PersistentVolumeClaim]{
 			Rules: registry.Rules[corev1.PersistentVolumeClaim]{
 				Complete: c.completeClaim,
-				Validate: checked(checkClaim),
-				ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
+				Validate: checked(checkClaim), ValidateCreate: checked(checkNewClaim),
+				ValidateUpdate: func(ctx context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
+					if registry.SubresourceFrom(ctx) == "status" {
+						checkClaimStatus(&obj.Status, f.At("status"))
+						return
+					}
 					checkClaimUpdate(obj, old, f)
 				},
 			},

@@ -102,6 +102,10 @@ const (
 	gateCoordination    = "CoordinatedLeaderElection"
 	gateTaintRules      = "DRADeviceTaintRules"
 
+	gateForeignSources   = "CrossNamespaceVolumeDataSource"
+	gateVolumeLimits     = "VolumeLimitScaling"
+	gateMutableLocations = "MutablePVNodeAffinity"
+
 	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
 	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 
@@ -118,7 +122,7 @@ func usedGates() []string {
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions,
 		gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
-		gateSuspendedResources, gateSuspendedPlaces,
+		gateForeignSources, gateVolumeLimits, gateMutableLocations, gateSuspendedResources, gateSuspendedPlaces,
 	}
 }
 
