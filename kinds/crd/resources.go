@@ -337,6 +337,7 @@ func addSubresources(r *registry.Resource, of *CustomResourceSubresources, env r
 		if err != nil {
 			return fmt.Errorf("subresources.scale: %w", err)
 		}
+		s.View.Document.Hooks.Validate = nil // scaleRule says what is wrong, and of the object
 		r.Subresources = append(r.Subresources, s)
 		r.Hooks.ValidateUntyped = scaleRule(scale.SpecReplicasPath, scale.StatusReplicasPath, path)
 	}

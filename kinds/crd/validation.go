@@ -26,7 +26,7 @@ const approvalAnnotation = "api-approved.kubernetes.io"
 // Source: CRD-02 to CRD-06, CRD-15, CRD-17 to CRD-19, CRD-23.
 func validate(ctx context.Context, now, before *judged, with compilers, f *status.Fields) {
 	c, old := now.definition(), before.definition()
-	if c.Name != c.Spec.Names.Plural+"."+c.Spec.Group {
+	if old == nil && c.Name != c.Spec.Names.Plural+"."+c.Spec.Group { // neither can change later
 		f.At("metadata", "name").Invalid(c.Name, `must be spec.names.plural+"."+spec.group`)
 	}
 	validateSpec(ctx, now, before, with, f)

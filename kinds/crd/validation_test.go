@@ -220,7 +220,6 @@ func TestCRD_03_ScopeAndNamesCannotChange(t *testing.T) {
 	}))
 	require.Equal(t, 422, code)
 	require.Equal(t, []string{
-		`metadata.name: Invalid value: "shirts.shop.example.com": must be spec.names.plural+"."+spec.group`,
 		`spec.scope: Invalid value: "Cluster": field is immutable`,
 		`spec.names.kind: Invalid value: "Blouse": field is immutable`,
 		`spec.group: Invalid value: "store.example.com": field is immutable`,
