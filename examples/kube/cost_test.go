@@ -234,14 +234,18 @@ func TestS22_PluginsCompareOnce(t *testing.T) {
 
 	back := slices.Clone(ips)
 	slices.Reverse(back)
-	service := &admission.Request{Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"},
-		Object: spec(map[string]any{"externalIPs": back}), OldObject: spec(map[string]any{"externalIPs": ips})}
+	service := &admission.Request{
+		Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "services"},
+		Object: spec(map[string]any{"externalIPs": back}), OldObject: spec(map[string]any{"externalIPs": ips}),
+	}
 	require.NoError(t, externalIPs().Validator.Validate(t.Context(), service))
 	service.Object = spec(map[string]any{"externalIPs": append(back, "more")})
 	require.Error(t, externalIPs().Validator.Validate(t.Context(), service))
 
-	pod := &admission.Request{Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "pods"},
-		Object: spec(map[string]any{"containers": turned}), OldObject: spec(map[string]any{"containers": containers})}
+	pod := &admission.Request{
+		Operation: admission.Update, Resource: meta.GroupVersionResource{Version: "v1", Resource: "pods"},
+		Object: spec(map[string]any{"containers": turned}), OldObject: spec(map[string]any{"containers": containers}),
+	}
 	require.True(t, keepsImages(pod))
 	pod.Object = spec(map[string]any{"containers": append(turned, map[string]any{"image": "more"})})
 	require.False(t, keepsImages(pod))
