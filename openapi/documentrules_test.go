@@ -100,3 +100,19 @@ func TestDocument_Updates(t *testing.T) {
 	require.Equal(t, want, texts(s.ValidateUpdate(tree(t, old), tree(t, old))))
 	require.Equal(t, want, texts(s.ValidateUpdate(tree(t, `{"o":{"apiVersion":"v2","metadata":{"generation":-1},"size":0}}`), tree(t, old))))
 }
+
+// What a document says of the unknown fields of a list is about those of its items, and not about what is
+// known there: as in kube-apiserver, where scrapeConfigs of the OpenTelemetry operator are such a list.
+//
+// Source: CRD-08.
+func TestPrune_ListsThatKeepUnknownFields(t *testing.T) {
+	s, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{
+		"free":{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"object","properties":{"known":{"type":"object"}}}},
+		"lists":{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"array","items":{"type":"object"}}},
+		"maps":{"type":"array","x-kubernetes-preserve-unknown-fields":true,"items":{"type":"object","additionalProperties":{"type":"object"}}},
+		"closed":{"type":"array","items":{"type":"object"}}}}`))
+	require.Empty(t, errs)
+	out, unknown := s.Prune(tree(t, `{"free":[{"a":{"b":1},"known":{"c":1}}],"lists":[[{"a":1}]],"maps":[{"a":{"b":1}}],"closed":[{"a":1}]}`))
+	require.Equal(t, `{"closed":[{}],"free":[{"a":{"b":1},"known":{}}],"lists":[[{"a":1}]],"maps":[{"a":{}}]}`, encode(t, out))
+	require.Equal(t, []string{"closed[0].a", "free[0].known.c", "maps[0].a.b"}, unknown)
+}

@@ -55,10 +55,16 @@ func (s *Schema) describesObjects() bool {
 }
 
 // itemsToPrune returns the schema of items, or nil if they stay as they are. Where a document
-// describes no items, their fields are unknown.
+// describes no items, their fields are unknown. Where it says of a list that unknown fields stay, those
+// of the items do.
 func (s *Schema) itemsToPrune() *Schema {
-	if s.Items == nil && s.fromDocument && !s.PreserveUnknown {
+	switch {
+	case s.Items == nil && s.fromDocument && !s.PreserveUnknown:
 		return nothingKnown()
+	case s.Items != nil && s.fromDocument && s.PreserveUnknown && !s.Items.PreserveUnknown:
+		items := *s.Items
+		items.PreserveUnknown = true
+		return &items
 	}
 	return s.Items
 }

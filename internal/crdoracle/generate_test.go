@@ -87,6 +87,9 @@ func (g generator) schema(depth int) map[string]any {
 		}
 	default:
 		g.list(s, kind, depth)
+		if g.chance(15) { // which is about the fields of the items
+			s["x-kubernetes-preserve-unknown-fields"] = true
+		}
 	}
 	g.common(s)
 	return s
