@@ -50,6 +50,7 @@ func TestOneHoldsTheMutex(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, 1, most)
 	})
 }

@@ -39,7 +39,8 @@ func TestAChangeDoesNotWaitForAnotherBeyondItsTime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		first := make(chan error, 1)
-		go func() { first <- e.Install(ctx, describe(t, widgets())) }()
+		kind := describe(t, widgets())
+		go func() { first <- e.Install(ctx, kind) }()
 		synctest.Wait()
 
 		ending, end := context.WithTimeout(t.Context(), time.Second)
