@@ -114,17 +114,17 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 			if len(e.Values) == 0 {
 				one.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
 			}
-			for j, v := range e.Values {
-				if why := meta.CheckLabelValue(v); why != "" {
-					one.Child("values").Index(j).Invalid(v, why)
-				}
-			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(e.Values) > 0 {
 				one.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
 			}
 		default:
 			one.Child("operator").Invalid(string(e.Operator), "not a valid selector operator")
+		}
+		for j, v := range e.Values {
+			if why := meta.CheckLabelValue(v); why != "" {
+				one.Child("values").Index(j).Invalid(v, why)
+			}
 		}
 		if why := meta.CheckLabelKey(e.Key); why != "" {
 			one.Child("key").Invalid(e.Key, why)
