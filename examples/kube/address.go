@@ -47,7 +47,7 @@ func takenBy(s *corev1.Service) map[string]string {
 		}
 	}
 	for _, p := range s.Spec.Ports {
-		if p.NodePort > 0 {
+		if p.NodePort > 0 && reachedOnNodes(&s.Spec) { // other services may name ports that they do not get
 			out[portKey(p.Protocol, p.NodePort)] = owner
 		}
 	}

@@ -28,11 +28,7 @@ func checkQuotaAmounts(amounts corev1.ResourceList, list status.Field) {
 		if isResource(at, name) && !strings.Contains(string(name), "/") && (name == "storage" || name == "limits.storage") {
 			at.Invalid(string(name), "must be a standard resource for quota")
 		}
-		if amount := amounts[name]; amount.Sign() < 0 {
-			at.Invalid(amount.String(), "must be greater than or equal to 0")
-		} else if isCount(name) && amount.MilliValue()%1000 != 0 {
-			at.Invalid(amount.String(), "must be an integer")
-		}
+		isCounted(at, name, amounts[name])
 	}
 }
 
@@ -55,9 +51,12 @@ func isNamedCount(name corev1.ResourceName) bool {
 // another one.
 func checkQuotaScopes(q *corev1.ResourceQuotaSpec, spec status.Field) {
 	if len(q.Scopes) > 0 {
-		at := spec.Child("scopes")
+		at, seen := spec.Child("scopes"), map[corev1.ResourceQuotaScope]bool{}
 		for _, scope := range q.Scopes {
-			checkQuotaScope(scope, at, at, q)
+			if !seen[scope] { // a quota may name one a thousand times, and as many amounts
+				checkQuotaScope(scope, at, at, q)
+			}
+			seen[scope] = true
 		}
 		checkScopePairs(q.Scopes, at)
 	}
@@ -65,10 +64,13 @@ func checkQuotaScopes(q *corev1.ResourceQuotaSpec, spec status.Field) {
 		return
 	}
 	at := spec.Child("scopeSelector").Child("matchExpressions")
-	scopes := make([]corev1.ResourceQuotaScope, 0, len(q.ScopeSelector.MatchExpressions))
+	scopes, seen := make([]corev1.ResourceQuotaScope, 0, len(q.ScopeSelector.MatchExpressions)), map[corev1.ResourceQuotaScope]bool{}
 	for i := range q.ScopeSelector.MatchExpressions {
 		r := &q.ScopeSelector.MatchExpressions[i]
-		checkQuotaScope(r.ScopeName, at.Child("scopeName"), at, q)
+		if !seen[r.ScopeName] {
+			checkQuotaScope(r.ScopeName, at.Child("scopeName"), at, q)
+		}
+		seen[r.ScopeName] = true
 		checkScopeOperator(r, at)
 		scopes = append(scopes, r.ScopeName)
 	}
@@ -79,12 +81,12 @@ func checkQuotaScopes(q *corev1.ResourceQuotaSpec, spec status.Field) {
 func checkQuotaScope(scope corev1.ResourceQuotaScope, at, amounts status.Field, q *corev1.ResourceQuotaSpec) {
 	fits := quotaScopeAmounts(scope)
 	if fits == nil {
-		at.Invalid(string(scope), "is not a scope")
+		at.Invalid(string(scope), "unsupported scope")
 		return
 	}
 	for _, name := range amountNames(q.Hard) {
 		if quotaAmount(name) && !slices.Contains(fits, name) {
-			amounts.Invalid(string(scope), "does not fit to the amount of "+string(name))
+			amounts.Invalid(string(scope), "unsupported scope applied to resource")
 		}
 	}
 }
@@ -114,7 +116,7 @@ func quotaAmount(name corev1.ResourceName) bool {
 		corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory, corev1.ResourceLimitsEphemeralStorage:
 		return true
 	}
-	return isNamedCount(name)
+	return isNamedCount(name) || hugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix)
 }
 
 // checkScopeOperator checks how a scope selects: those that are there or not take no values.
@@ -123,20 +125,21 @@ func checkScopeOperator(r *corev1.ScopedResourceSelectorRequirement, at status.F
 	case corev1.ResourceQuotaScopePriorityClass, corev1.ResourceQuotaScopeVolumeAttributesClass:
 	default:
 		if quotaScopeAmounts(r.ScopeName) != nil && r.Operator != corev1.ScopeSelectorOpExists {
-			at.Child("operator").Invalid(string(r.Operator), "must be Exists for the scope "+string(r.ScopeName))
+			at.Child("operator").Invalid(string(r.Operator), "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "+
+				"ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity")
 		}
 	}
 	switch r.Operator {
 	case corev1.ScopeSelectorOpIn, corev1.ScopeSelectorOpNotIn:
 		if len(r.Values) == 0 {
-			at.Child("values").Required("at least one value is needed for In and NotIn")
+			at.Child("values").Required("must be at least one value when `operator` is 'In' or 'NotIn' for scope selector")
 		}
 	case corev1.ScopeSelectorOpExists, corev1.ScopeSelectorOpDoesNotExist:
 		if len(r.Values) > 0 {
-			at.Child("values").Invalid(r.Values, "must be empty for Exists and DoesNotExist")
+			at.Child("values").Invalid(r.Values, "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector")
 		}
 	default:
-		at.Child("operator").Invalid(string(r.Operator), "is not an operator")
+		at.Child("operator").Invalid(string(r.Operator), "not a valid selector operator")
 	}
 }
 
@@ -147,7 +150,7 @@ func checkScopePairs(scopes []corev1.ResourceQuotaScope, at status.Field) {
 		{corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating},
 	} {
 		if slices.Contains(scopes, pair[0]) && slices.Contains(scopes, pair[1]) {
-			at.Invalid(string(pair[0]), "contradicts "+string(pair[1]))
+			at.Invalid(string(pair[0]), "conflicting scopes")
 		}
 	}
 }

@@ -43,6 +43,7 @@ func core(c *cluster) []registry.Definition {
 		},
 		kind[corev1.ServiceAccount]{cluster: c, Kind: registry.Kind[corev1.ServiceAccount]{
 			Rules: registry.Rules[corev1.ServiceAccount]{
+				Keep:           keepSecretNames,
 				ValidateCreate: func(ctx context.Context, a *corev1.ServiceAccount, _ *status.Fields) { warnOfMountable(ctx, a, nil) },
 				ValidateUpdate: func(ctx context.Context, a, old *corev1.ServiceAccount, _ *status.Fields) {
 					warnOfMountable(ctx, a, old)
@@ -66,11 +67,11 @@ func core(c *cluster) []registry.Definition {
 				made("Request", "What of the requested amounts is used.", func(v []any) any { return quotaText(v, false) }, "status.used", "status.hard"),
 				made("Limit", "What of the limits is used.", func(v []any) any { return quotaText(v, true) }, "status.used", "status.hard"),
 			)},
-		}},
+		}, fill: fillQuota},
 		kind[corev1.Node]{
 			cluster: c,
 			Kind: registry.Kind[corev1.Node]{
-				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: checked(c.checkNode)},
+				Rules: registry.Rules[corev1.Node]{Complete: c.completeNode, Validate: c.checkNode, ValidateUpdate: updated(checkNodeUpdate)},
 
 				Version: "v1", Plural: "nodes", Names: registry.Names{ShortNames: []string{"no"}}, Scope: registry.ClusterScoped, Writes: registry.WriteRules{NoGeneration: true},
 				Subresources: []registry.Endpoint{connect.Endpoint[corev1.Node, corev1.NodeProxyOptions]{
@@ -85,7 +86,7 @@ func core(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Endpoints]{ //nolint:staticcheck // likewise
 
-				Rules:   registry.Rules[corev1.Endpoints]{Validate: checked(c.checkEndpoints)}, //nolint:staticcheck // likewise
+				Rules:   registry.Rules[corev1.Endpoints]{ValidateCreate: checked(c.checkEndpoints), ValidateUpdate: updated(c.checkEndpointsUpdate)}, //nolint:staticcheck // likewise
 				Serving: registry.Serving{Deprecated: &registry.Deprecation{Since: "1.33", Instead: meta.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}}},
 
 				Version: "v1", Plural: "endpoints", Names: registry.Names{ShortNames: []string{"ep"}}, Writes: registry.WriteRules{NoGeneration: true, CreateOnUpdate: true},

@@ -67,6 +67,14 @@ func fillNode(n *corev1.Node) {
 	if n.Status.Allocatable == nil && n.Status.Capacity != nil {
 		n.Status.Allocatable = n.Status.Capacity.DeepCopy()
 	}
+	roundUp(n.Status.Capacity)
+	roundUp(n.Status.Allocatable)
+}
+
+func fillQuota(q *corev1.ResourceQuota) {
+	roundUp(q.Spec.Hard)
+	roundUp(q.Status.Hard)
+	roundUp(q.Status.Used)
 }
 
 func fillEndpoints(e *corev1.Endpoints) { //nolint:staticcheck // it is deprecated, and served
@@ -89,6 +97,9 @@ func fillSlice(s *discoveryv1.EndpointSlice) {
 func fillLimitRange(r *corev1.LimitRange) {
 	for i := range r.Spec.Limits {
 		l := &r.Spec.Limits[i]
+		for _, list := range []corev1.ResourceList{l.Max, l.Min, l.Default, l.DefaultRequest, l.MaxLimitRequestRatio} {
+			roundUp(list)
+		}
 		if l.Type != corev1.LimitTypeContainer {
 			continue
 		}

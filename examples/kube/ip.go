@@ -29,11 +29,22 @@ func (c *cluster) isCIDR(at status.Field, s string) bool {
 
 // isEndpoint reports a text that is not the address of another machine.
 func (c *cluster) isEndpoint(at status.Field, s string) {
-	if !c.isIP(at, s) {
-		return
+	if c.isIP(at, s) {
+		isElsewhere(at, s)
 	}
-	if a, _ := parseIP(s); a.IsLoopback() || a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsLinkLocalMulticast() {
-		at.Invalid(s, "may not be unspecified, in the loopback range or link-local")
+}
+
+// isElsewhere reports an address that means another machine for each that uses it.
+func isElsewhere(at status.Field, s string) {
+	switch a, _ := parseIP(s); {
+	case a.IsUnspecified():
+		at.Invalid(s, "may not be unspecified ("+s+")")
+	case a.IsLoopback():
+		at.Invalid(s, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+	case a.IsLinkLocalUnicast():
+		at.Invalid(s, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+	case a.IsLinkLocalMulticast():
+		at.Invalid(s, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
 	}
 }
 

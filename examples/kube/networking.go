@@ -19,8 +19,7 @@ func networking(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[networkingv1.Ingress]{cluster: c, Kind: registry.Kind[networkingv1.Ingress]{
 			Rules: registry.Rules[networkingv1.Ingress]{
-				Complete: c.completeIngress, Validate: checked(checkIngress),
-				ValidateCreate: func(_ context.Context, obj *networkingv1.Ingress, f *status.Fields) { checkNewIngress(obj, f) },
+				Complete: c.completeIngress, ValidateCreate: checked(checkNewIngress), ValidateUpdate: c.checkIngressUpdate,
 			},
 
 			Group: group, Version: "v1", Plural: "ingresses", Names: registry.Names{ShortNames: []string{"ing"}},
@@ -46,7 +45,12 @@ func networking(c *cluster) []registry.Definition {
 				aged())},
 		}, fill: fillIngressClass},
 		kind[networkingv1.NetworkPolicy]{cluster: c, Kind: registry.Kind[networkingv1.NetworkPolicy]{
-			Rules: registry.Rules[networkingv1.NetworkPolicy]{Validate: checked(c.checkNetworkPolicy)},
+			Rules: registry.Rules[networkingv1.NetworkPolicy]{
+				ValidateCreate: func(_ context.Context, p *networkingv1.NetworkPolicy, f *status.Fields) {
+					c.checkNetworkPolicy(p, nil, f)
+				},
+				ValidateUpdate: updated(c.checkNetworkPolicy),
+			},
 
 			Group: group, Version: "v1", Plural: "networkpolicies", Names: registry.Names{ShortNames: []string{"netpol"}},
 			Table: registry.Table{Columns: columns(made("Pod-Selector", "The pods it is about.",

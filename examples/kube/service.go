@@ -21,28 +21,7 @@ func (c *cluster) checkServiceName(ctx context.Context, s *corev1.Service, f *st
 	}
 	c.checkServiceAddresses(s, nil, f)
 	if f.Len() == 0 {
-		warnOfService(ctx, s, nil)
-	}
-}
-
-// checkServiceAddresses checks the addresses outside the cluster that a service is reached at, and from. Those that are
-// stored may stay.
-func (c *cluster) checkServiceAddresses(s, old *corev1.Service, f *status.Fields) {
-	known := map[string]bool{}
-	if old != nil {
-		for _, text := range slices.Concat(old.Spec.ExternalIPs, old.Spec.LoadBalancerSourceRanges) {
-			known[strings.TrimSpace(text)] = true
-		}
-	}
-	for i, ip := range s.Spec.ExternalIPs {
-		if !known[ip] {
-			c.isEndpoint(f.At("spec", "externalIPs").Index(i), ip)
-		}
-	}
-	for i, cidr := range s.Spec.LoadBalancerSourceRanges {
-		if cidr = strings.TrimSpace(cidr); !known[cidr] {
-			c.isCIDR(f.At("spec", "LoadBalancerSourceRanges").Index(i), cidr) // as kube-apiserver spells it
-		}
+		warnOfService(ctx, s)
 	}
 }
 
@@ -53,12 +32,16 @@ func services(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[corev1.Service]{
 				Rules: registry.Rules[corev1.Service]{
-					Complete: c.completeService, Validate: checked(checkService),
+					Complete: c.completeService, Validate: checkService,
 					ValidateUpdate: func(ctx context.Context, obj, old *corev1.Service, f *status.Fields) {
+						if registry.SubresourceFrom(ctx) == "status" {
+							c.checkServiceStatus(obj, old, f)
+							return
+						}
 						checkServiceUpdate(obj, old, f)
 						c.checkServiceAddresses(obj, old, f)
 						if f.Len() == 0 {
-							warnOfService(ctx, obj, old)
+							warnOfService(ctx, obj)
 						}
 					},
 					Name: meta.CheckDNSLabel, ValidateCreate: c.checkServiceName,
@@ -82,10 +65,8 @@ func services(c *cluster) []registry.Definition {
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{
-				Validate: checked(c.checkSlice),
-				ValidateUpdate: func(_ context.Context, obj, old *discoveryv1.EndpointSlice, f *status.Fields) {
-					checkSliceUpdate(obj, old, f)
-				},
+				Keep: dropTopology, ValidateUpdate: updated(c.checkSliceUpdate),
+				ValidateCreate: func(_ context.Context, obj *discoveryv1.EndpointSlice, f *status.Fields) { c.checkSlice(obj, nil, f) },
 			},
 
 			Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices",

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -13,10 +12,7 @@ import (
 )
 
 // warnOfService tells a client what a service has that does not do what it seems to, or that will go.
-func warnOfService(ctx context.Context, s, old *corev1.Service) {
-	if old != nil && reflect.DeepEqual(s.Spec, old.Spec) && !reflect.DeepEqual(s.Status, old.Status) {
-		return // a write of the status
-	}
+func warnOfService(ctx context.Context, s *corev1.Service) {
 	for _, text := range serviceWarnings(s) {
 		registry.Warn(ctx, text)
 	}

@@ -72,6 +72,13 @@ func requestedToken(r *authenticationv1.TokenRequest) serviceaccount.TokenReques
 // mountableAnnotation limits the secrets that pods of a service account mount to those that it lists.
 const mountableAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
+// keepSecretNames takes away all that a service account says of its secrets, except for their names.
+func keepSecretNames(a, _ *corev1.ServiceAccount) {
+	for i := range a.Secrets {
+		a.Secrets[i] = corev1.ObjectReference{Name: a.Secrets[i].Name}
+	}
+}
+
 // warnOfMountable warns of an annotation that is new on a service account, and deprecated.
 func warnOfMountable(ctx context.Context, a, old *corev1.ServiceAccount) {
 	_, has := a.Annotations[mountableAnnotation]

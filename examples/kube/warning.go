@@ -132,6 +132,12 @@ func updateWarnings(object, old any, subresource string) advice {
 			w.ofPodStatus(&o.Status)
 		}
 		return w // clients that change pods are programs
+	case *corev1.Service:
+		if subresource == "status" {
+			for i, ingress := range o.Status.LoadBalancer.Ingress {
+				w.ofIP(field.NewPath("status", "loadBalancer", "ingress").Index(i), ingress.IP)
+			}
+		}
 	case *networkingv1.Ingress:
 		if subresource == "status" {
 			for i, ingress := range o.Status.LoadBalancer.Ingress {
