@@ -42,6 +42,8 @@ var reservedNames = []string{
 type Variable struct {
 	Name string
 	Type Type
+
+	with celgo.EnvOption // what comes with it; nil: nothing
 }
 
 // Claims is the variable "claims": the claims of a token, a map from names to values of any type.
@@ -146,6 +148,9 @@ func NewEnvironment(variables ...Variable) (*Environment, error) {
 			return nil, err
 		}
 		options = append(options, celgo.Variable(v.Name, v.Type.is))
+		if v.with != nil {
+			options = append(options, v.with)
+		}
 	}
 	for _, library := range configurationLibraries() {
 		options = append(options, library...)
@@ -224,12 +229,12 @@ func anyAccepts(results []Type, got *celgo.Type) bool {
 	return false
 }
 
-// oneOf lists types for a message. It leaves Dyn out, because nobody writes a dynamic result on
+// oneOf lists types for a message. It leaves Dyn and Any out, because nobody writes such a result on
 // purpose.
 func oneOf(results []Type) string {
 	var names []string
 	for _, t := range results {
-		if t.is != celgo.DynType {
+		if t.is != celgo.DynType && t.is != celgo.AnyType {
 			names = append(names, t.String())
 		}
 	}

@@ -98,6 +98,9 @@ type WriteRules struct {
 	// NoGeneration leaves metadata.generation unset, for kinds without a desired state that controllers compare with.
 	NoGeneration bool
 
+	// FixedGeneration leaves metadata.generation at 1 when an object changes.
+	FixedGeneration bool
+
 	// CountAnnotations counts changes of metadata.annotations in metadata.generation as well,
 	// unless they come through a subresource: controllers of such kinds read there what is wanted,
 	// as those of Kubernetes' Deployments do.

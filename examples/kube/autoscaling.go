@@ -29,7 +29,7 @@ func autoscaling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		autoscalers{kind[autoscalingv2.HorizontalPodAutoscaler]{cluster: c, Kind: registry.Kind[autoscalingv2.HorizontalPodAutoscaler]{
 			Rules: registry.Rules[autoscalingv2.HorizontalPodAutoscaler]{
-				Validate: checked(checkAutoscaler), ValidateUpdate: updated(checkAutoscalerVersions),
+				Validate: checked(checkAutoscaler), ValidateUpdate: checkAutoscalerUpdate,
 				ValidateCreate: func(_ context.Context, a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
 					checkAutoscalerVersions(a, nil, f)
 				},

@@ -249,6 +249,14 @@ func checkConditions(f *status.Fields, all []metav1.Condition, path ...string) {
 	addErrors(f, metavalidation.ValidateConditions(all, field.NewPath(path[0], path[1:]...)))
 }
 
+// distinctTypes reports conditions of a status that have a type twice.
+func distinctTypes[C any](all []C, kind func(C) string, f *status.Fields) {
+	seen := distinct[string]{}
+	for i, c := range all {
+		seen.check(kind(c), f.At("status", "conditions").Index(i).Child("type"))
+	}
+}
+
 // addErrors adds what a function of Kubernetes' libraries has found.
 func addErrors(f *status.Fields, all field.ErrorList) {
 	for _, e := range all {

@@ -9,6 +9,7 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/entries"
@@ -49,7 +50,11 @@ func checkClusterRole(r *rbacv1.ClusterRole, f *status.Fields) {
 		rbac.CheckAggregation(&rbac.AggregationRule{}, f)
 	}
 	for i := range r.AggregationRule.ClusterRoleSelectors {
-		checkSelector(f.At("aggregationRule", "clusterRoleSelectors").Index(i), &r.AggregationRule.ClusterRoleSelectors[i])
+		at, selector := f.At("aggregationRule", "clusterRoleSelectors").Index(i), &r.AggregationRule.ClusterRoleSelectors[i]
+		checkSelector(at, selector)
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			at.Invalid(nil, "invalid label selector.")
+		}
 	}
 }
 
@@ -81,16 +86,20 @@ func checkRoleRef(ref, old rbacv1.RoleRef, f *status.Fields) {
 
 func checkRuntimeClass(c *nodev1.RuntimeClass, f *status.Fields) {
 	isLabel(f.At("handler"), c.Handler)
-	if c.Overhead != nil {
-		for _, name := range amountNames(c.Overhead.PodFixed) {
-			if q := c.Overhead.PodFixed[name]; q.Sign() < 0 {
-				f.At("overhead", "podFixed").Key(string(name)).Invalid(q.String(), "must be greater than or equal to 0")
-			}
-		}
+	if c.Overhead != nil { // which is checked as the limits of a container are
+		checkResources(&corev1.ResourceRequirements{Limits: c.Overhead.PodFixed}, f.At("overhead"), nil, checkContainerAmount)
 	}
 	if s := c.Scheduling; s != nil {
 		checkLabels(f.At("scheduling", "nodeSelector"), s.NodeSelector)
-		checkTolerations(s.Tolerations, f.At("scheduling", "tolerations"))
+		at, seen := f.At("scheduling", "tolerations"), map[corev1.Toleration]bool{}
+		checkTolerations(s.Tolerations, at)
+		for i, t := range s.Tolerations {
+			key := corev1.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value, Effect: t.Effect}
+			if seen[key] {
+				at.Index(i).Duplicate(t)
+			}
+			seen[key] = true
+		}
 	}
 }
 
@@ -119,7 +128,7 @@ func checkPriorityClass(c *schedulingv1.PriorityClass, f *status.Fields) {
 
 func checkPriorityClassUpdate(c, old *schedulingv1.PriorityClass, f *status.Fields) {
 	if c.Value != old.Value {
-		f.At("value").Forbidden("the value of a class stays")
+		f.At("value").Forbidden("may not be changed in an update.")
 	}
 	same(f.At("preemptionPolicy"), reflect.DeepEqual(c.PreemptionPolicy, old.PreemptionPolicy), c.PreemptionPolicy)
 }

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -74,6 +76,16 @@ func checkAutoscalerVersions(a, old *autoscalingv2.HorizontalPodAutoscaler, f *s
 	}
 }
 
+// checkAutoscalerUpdate checks a change of an autoscaler, or of its status.
+func checkAutoscalerUpdate(ctx context.Context, a, old *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
+	if registry.SubresourceFrom(ctx) != "status" {
+		checkAutoscalerVersions(a, old, f)
+		return
+	}
+	notNegative(f.At("status", "currentReplicas"), &a.Status.CurrentReplicas)
+	notNegative(f.At("status", "desiredReplicas"), &a.Status.DesiredReplicas)
+}
+
 // versionProblem says why a text is not the version of an object, or returns "". No text is the
 // version of the core group, which counts only if core is set.
 func versionProblem(version string, core bool) string {
@@ -127,18 +139,20 @@ func checkMetric(m *autoscalingv2.MetricSpec, at status.Field) {
 	if m.Type == "" {
 		at.Child("type").Required("must specify a metric source type")
 	}
-	known := oneOf(at.Child("type"), m.Type, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
+	oneOf(at.Child("type"), m.Type, autoscalingv2.ContainerResourceMetricSourceType, autoscalingv2.ExternalMetricSourceType,
 		autoscalingv2.ObjectMetricSourceType, autoscalingv2.PodsMetricSourceType, autoscalingv2.ResourceMetricSourceType)
-	for _, source := range []struct {
-		of    autoscalingv2.MetricSourceType
-		name  string
-		has   bool
-		check func(status.Field)
-	}{
+	sources := []metricSource{
 		{autoscalingv2.ObjectMetricSourceType, "object", m.Object != nil, func(at status.Field) {
 			checkTarget(m.Object.DescribedObject, at.Child("describedObject"))
 			checkMetricName(m.Object.Metric, at.Child("metric"))
 			checkAmounts(&m.Object.Target, at.Child("target"), "must set either a target value for metric or a per-pod target")
+		}},
+		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(at status.Field) {
+			checkMetricName(m.External.Metric, at.Child("metric"))
+			checkAmounts(&m.External.Target, at.Child("target"), "must set either a target value for metric or a per-pod target")
+			if t := m.External.Target; t.Value != nil && t.AverageValue != nil {
+				at.Child("target").Child("value").Forbidden("may not set both a target value for metric and a per-pod target")
+			}
 		}},
 		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(at status.Field) {
 			checkMetricName(m.Pods.Metric, at.Child("metric"))
@@ -156,23 +170,38 @@ func checkMetric(m *autoscalingv2.MetricSpec, at status.Field) {
 			} else if why := meta.CheckDNSLabel(m.ContainerResource.Container); why != "" {
 				at.Child("container").Invalid(m.ContainerResource.Container, why)
 			}
+			if name := m.ContainerResource.Name; name != "" {
+				checkContainerAmount(at.Child("name"), name)
+			}
 			checkUse(string(m.ContainerResource.Name), &m.ContainerResource.Target, at)
 		}},
-		{autoscalingv2.ExternalMetricSourceType, "external", m.External != nil, func(at status.Field) {
-			checkMetricName(m.External.Metric, at.Child("metric"))
-			checkAmounts(&m.External.Target, at.Child("target"), "must set either a target value for metric or a per-pod target")
-			if t := m.External.Target; t.Value != nil && t.AverageValue != nil {
-				at.Child("target").Child("value").Forbidden("may not set both a target value for metric and a per-pod target")
+	}
+	checkMetricSources(sources, m.Type, at)
+}
+
+// metricSource is one place where a metric can have its source.
+type metricSource struct {
+	of    autoscalingv2.MetricSourceType
+	name  string
+	has   bool
+	check func(status.Field)
+}
+
+// checkMetricSources checks the first source of a metric. Others must not be there, and that of the type must.
+func checkMetricSources(all []metricSource, of autoscalingv2.MetricSourceType, at status.Field) {
+	count := 0
+	for _, s := range all {
+		if s.has {
+			if count++; count == 1 {
+				s.check(at.Child(s.name))
 			}
-		}},
-	} {
-		switch one := at.Child(source.name); {
-		case source.has && source.of != m.Type && known:
-			one.Forbidden("must populate the given metric source only")
-		case source.has:
-			source.check(one)
-		case source.of == m.Type:
-			one.Required("must populate information for the given metric source")
+		} else if s.of == of {
+			at.Child(s.name).Required("must populate information for the given metric source")
+		}
+	}
+	for _, s := range all {
+		if s.has && s.of != of && count > 1 {
+			at.Child(s.name).Forbidden("must populate the given metric source only")
 		}
 	}
 }

@@ -204,7 +204,8 @@ func checkTemplateMetadata(m *metav1.ObjectMeta, at status.Field) {
 	v := reflect.ValueOf(rest)
 	for i := range v.NumField() {
 		if !v.Field(i).IsZero() {
-			at.Child(jsonName(v.Type().Field(i))).Forbidden("cannot be set")
+			name := v.Type().Field(i).Name
+			at.Child(strings.ToLower(name[:1]) + name[1:]).Forbidden("cannot be set") // uID, too, as in kube-apiserver
 		}
 	}
 }

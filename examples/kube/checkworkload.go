@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -309,4 +311,20 @@ func checkBudget(b *policyv1.PodDisruptionBudget, f *status.Fields) {
 	percentOrCount(spec.Child("minAvailable"), b.Spec.MinAvailable)
 	percentOrCount(spec.Child("maxUnavailable"), b.Spec.MaxUnavailable)
 	checkSelector(spec.Child("selector"), b.Spec.Selector)
+	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil {
+		oneOf(spec.Child("unhealthyPodEvictionPolicy"), *p, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
+	}
+}
+
+// checkBudgetUpdate checks the status of a budget, in a write of it.
+func checkBudgetUpdate(ctx context.Context, b, _ *policyv1.PodDisruptionBudget, f *status.Fields) {
+	if registry.SubresourceFrom(ctx) != "status" {
+		return
+	}
+	checkConditions(f, b.Status.Conditions, "status", "conditions")
+	at := f.At("status")
+	notNegative(at.Child("disruptionsAllowed"), &b.Status.DisruptionsAllowed)
+	notNegative(at.Child("currentHealthy"), &b.Status.CurrentHealthy)
+	notNegative(at.Child("desiredHealthy"), &b.Status.DesiredHealthy)
+	notNegative(at.Child("expectedPods"), &b.Status.ExpectedPods)
 }

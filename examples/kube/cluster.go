@@ -14,6 +14,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kindwright/kindwright/internal/table"
 	"github.com/kindwright/kindwright/kinds"
@@ -198,13 +199,10 @@ func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
 			Rules: registry.Rules[schedulingv1.PriorityClass]{
-				Validate: checked(checkPriorityClass),
-				ValidateUpdate: func(_ context.Context, obj, old *schedulingv1.PriorityClass, f *status.Fields) {
-					checkPriorityClassUpdate(obj, old, f)
-				},
+				ValidateCreate: checked(checkPriorityClass), ValidateUpdate: updated(checkPriorityClassUpdate),
 			},
 
-			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses",
+			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", Writes: registry.WriteRules{FixedGeneration: true},
 			Names: registry.Names{ShortNames: []string{"pc"}}, Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: append(columns(
 				whole("Value", "value", "The priority."),
@@ -227,6 +225,10 @@ func flowcontrol(c *cluster) []registry.Definition {
 	const group = "flowcontrol.apiserver.k8s.io"
 	return []registry.Definition{
 		kind[flowcontrolv1.FlowSchema]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.FlowSchema]{
+			Rules: registry.Rules[flowcontrolv1.FlowSchema]{ValidateUpdate: updated(func(s, _ *flowcontrolv1.FlowSchema, f *status.Fields) {
+				distinctTypes(s.Status.Conditions, func(c flowcontrolv1.FlowSchemaCondition) string { return string(c.Type) }, f)
+			})},
+
 			Group: group, Version: "v1", Plural: "flowschemas", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: []openapi.Column{
 				named(),
@@ -241,6 +243,10 @@ func flowcontrol(c *cluster) []registry.Definition {
 			}},
 		}, fill: fillFlowSchema},
 		kind[flowcontrolv1.PriorityLevelConfiguration]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[flowcontrolv1.PriorityLevelConfiguration]{
+			Rules: registry.Rules[flowcontrolv1.PriorityLevelConfiguration]{ValidateUpdate: updated(func(l, _ *flowcontrolv1.PriorityLevelConfiguration, f *status.Fields) {
+				distinctTypes(l.Status.Conditions, func(c flowcontrolv1.PriorityLevelConfigurationCondition) string { return string(c.Type) }, f)
+			})},
+
 			Group: group, Version: "v1", Plural: "prioritylevelconfigurations", Scope: registry.ClusterScoped,
 			Table: registry.Table{Columns: columns(
 				text("Type", "spec.type", "Whether requests wait."),
@@ -266,11 +272,17 @@ func limited(name, path, doc string) openapi.Column {
 // devices are the kinds of resource.k8s.io.
 func devices(c *cluster) []registry.Definition {
 	const group = "resource.k8s.io"
+	checks := newDeviceChecks()
 	claimRequests, templateRequests := []string{"spec", "devices", "requests"}, []string{"spec", "spec", "devices", "requests"}
 	return []registry.Definition{
 		deviceClasses{inward: keepTree, outward: keepTree, kind: kind[resourcev1.DeviceClass]{
 			cluster: c,
 			Kind: registry.Kind[resourcev1.DeviceClass]{
+				Rules: registry.Rules[resourcev1.DeviceClass]{
+					ValidateCreate: func(_ context.Context, c *resourcev1.DeviceClass, f *status.Fields) { checks.class(c, nil, f) },
+					ValidateUpdate: updated(checks.class),
+				},
+
 				Group: group, Version: "v1", Plural: "deviceclasses",
 				Deletion: answered(), Scope: registry.ClusterScoped, Table: registry.Table{Columns: columns()},
 			},
@@ -278,7 +290,9 @@ func devices(c *cluster) []registry.Definition {
 		deviceClaims{inward: requestsInward(claimRequests...), outward: requestsOutward(claimRequests...), fill1: func(c *resourcev1beta1.ResourceClaim) {
 			fillBetaRequests(c.Spec.Devices.Requests)
 		}, kind: kind[resourcev1.ResourceClaim]{cluster: c, statusKeeps: everyMetadata(), Kind: registry.Kind[resourcev1.ResourceClaim]{
-			Rules: registry.Rules[resourcev1.ResourceClaim]{Validate: checked(checkDeviceClaim), ValidateUpdate: updated(checkDeviceClaimUpdate)},
+			Rules: registry.Rules[resourcev1.ResourceClaim]{
+				Complete: completeClaim, ValidateCreate: checked(checks.claim), ValidateUpdate: checks.claimUpdate,
+			},
 
 			Group: group, Version: "v1", Plural: "resourceclaims", Deletion: answered(), Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(made("State", "What has become of the claim.", claimState,
@@ -287,7 +301,12 @@ func devices(c *cluster) []registry.Definition {
 		deviceTemplates{inward: requestsInward(templateRequests...), outward: requestsOutward(templateRequests...), fill1: func(t *resourcev1beta1.ResourceClaimTemplate) {
 			fillBetaRequests(t.Spec.Spec.Devices.Requests)
 		}, kind: kind[resourcev1.ResourceClaimTemplate]{cluster: c, Kind: registry.Kind[resourcev1.ResourceClaimTemplate]{
-			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{Validate: checked(checkDeviceTemplate), ValidateUpdate: updated(checkDeviceTemplateUpdate)},
+			Rules: registry.Rules[resourcev1.ResourceClaimTemplate]{
+				Complete: completeClaimTemplate, Validate: checked(checks.template),
+				ValidateUpdate: updated(func(t, old *resourcev1.ResourceClaimTemplate, f *status.Fields) {
+					same(f.At("spec"), equality.Semantic.DeepEqual(t.Spec, old.Spec), t.Spec)
+				}),
+			},
 
 			Group: group, Version: "v1", Plural: "resourceclaimtemplates", Deletion: answered(),
 			Writes: registry.WriteRules{NoGeneration: true}, Table: registry.Table{Columns: columns()},
@@ -296,7 +315,9 @@ func devices(c *cluster) []registry.Definition {
 			cluster: c,
 			Kind: registry.Kind[resourcev1.ResourceSlice]{
 				Rules: registry.Rules[resourcev1.ResourceSlice]{
-					Complete: c.completeSlice, Validate: checked(checkDeviceSlice), ValidateUpdate: updated(checkDeviceSliceUpdate),
+					Complete:       c.completeSlice,
+					ValidateCreate: func(_ context.Context, s *resourcev1.ResourceSlice, f *status.Fields) { checkDeviceSlice(s, nil, f) },
+					ValidateUpdate: updated(checkDeviceSlice),
 				},
 
 				Group: group, Version: "v1", Plural: "resourceslices", Deletion: answered(), Scope: registry.ClusterScoped,

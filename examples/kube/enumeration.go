@@ -6,11 +6,8 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 
 	"github.com/kindwright/kindwright/status"
 )
@@ -40,11 +37,6 @@ func newEnumerations() enumerations {
 	allow(e, batchv1.PodFailurePolicyActionCount, batchv1.PodFailurePolicyActionFailIndex,
 		batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionIgnore)
 	allow(e, batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn)
-	allow(e, policyv1.AlwaysAllow, policyv1.IfHealthyBudget)
-	allow(e, autoscalingv2.MaxChangePolicySelect, autoscalingv2.MinChangePolicySelect, autoscalingv2.DisabledPolicySelect)
-	allow(e, resourcev1.DeviceAllocationModeAll, resourcev1.DeviceAllocationModeExactCount)
-	allow(e, resourcev1.DeviceTolerationOpEqual, resourcev1.DeviceTolerationOpExists)
-	allow(e, resourcev1.DeviceTaintEffectNoExecute, resourcev1.DeviceTaintEffectNoSchedule, resourcev1.DeviceTaintEffectNone)
 	return e
 }
 

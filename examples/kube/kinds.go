@@ -106,8 +106,9 @@ type Options struct {
 	// ContainerStopSignals, GenericWorkload, ClusterTrustBundleProjection and PodCertificateRequest, which are about
 	// fields of pods, MaxUnavailableStatefulSet, CoordinatedLeaderElection, which is about those of leases,
 	// CrossNamespaceVolumeDataSource, VolumeLimitScaling and MutablePVNodeAffinity, which are about storage,
-	// StorageVersionAPI and DRADeviceTaintRules, which add roles, and PodLogsQuerySplitStreams. PodCertificateRequest
-	// adds a kind of that name, too. Without it all are off. New objects lose the fields of features that are off.
+	// StorageVersionAPI and DRADeviceTaintRules, which add roles, DRAListTypeAttributes, which is about those of
+	// devices, and PodLogsQuerySplitStreams. PodCertificateRequest adds a kind of that name, too. Without it all are
+	// off. New objects lose the fields of features that are off.
 	Features func(gate string) bool
 
 	// FeaturesOff says which features of Kubernetes are off that are on by default, by the names of their gates:

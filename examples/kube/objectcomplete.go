@@ -165,7 +165,8 @@ func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
 }
 
 // completeSlice records since when devices are tainted.
-func (c *cluster) completeSlice(_ context.Context, s, _ *resourcev1.ResourceSlice) error {
+func (c *cluster) completeSlice(_ context.Context, s, old *resourcev1.ResourceSlice) error {
+	c.dropDeviceFields(s, old)
 	for i := range s.Spec.Devices {
 		for j := range s.Spec.Devices[i].Taints {
 			point(&s.Spec.Devices[i].Taints[j].TimeAdded, metav1.NewTime(c.now()).Rfc3339Copy())

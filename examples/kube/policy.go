@@ -23,7 +23,7 @@ import (
 func policy(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[policyv1.PodDisruptionBudget]{cluster: c, Kind: registry.Kind[policyv1.PodDisruptionBudget]{
-			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget), Name: meta.CheckPathSegment},
+			Rules: registry.Rules[policyv1.PodDisruptionBudget]{Validate: checked(checkBudget), ValidateUpdate: checkBudgetUpdate, Name: meta.CheckPathSegment},
 
 			Group: "policy", Version: "v1", Plural: "poddisruptionbudgets", Names: registry.Names{ShortNames: []string{"pdb"}},
 			Writes: registry.WriteRules{RequireVersion: true},

@@ -136,7 +136,7 @@ func count(ctx context.Context, w *write) error {
 		return nil
 	}
 	base := w.kind.base
-	if !base.Writes.NoGeneration && !hookcontext.IsUncounted(ctx) && w.desiredStateChanged() {
+	if !base.Writes.NoGeneration && !base.Writes.FixedGeneration && !hookcontext.IsUncounted(ctx) && w.desiredStateChanged() {
 		next := generation(w.stored.old) + 1 // META-12
 		switch same := tree.Same(w.object.new, w.stored.new); {
 		case same && w.owns():
