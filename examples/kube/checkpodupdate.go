@@ -202,7 +202,9 @@ func checkPodResized(p, old *corev1.Pod, f *status.Fields) {
 }
 
 // states reports whether a pod as a whole asks for something.
-func states(r *corev1.ResourceRequirements) bool { return r != nil && len(r.Requests)+len(r.Limits) > 0 }
+func states(r *corev1.ResourceRequirements) bool {
+	return r != nil && len(r.Requests)+len(r.Limits) > 0
+}
 
 const sizesAlone = "only cpu and memory resources are mutable"
 
