@@ -123,7 +123,7 @@ func (c *cluster) completeService(ctx context.Context, s, old *corev1.Service) e
 		}
 	}
 	if f.Len() == 0 { // as in Kubernetes, what is wrong with addresses is reported alone
-		if err := c.takePorts(ctx, s, f); err != nil {
+		if err := c.takePorts(ctx, s, old, f); err != nil {
 			return err
 		}
 	}
@@ -298,7 +298,7 @@ func (c *cluster) free(seed string, count uint64, taken func(uint64) (bool, erro
 }
 
 // takePorts assigns the node ports.
-func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fields) error {
+func (c *cluster) takePorts(ctx context.Context, s, old *corev1.Service, f *status.Fields) error {
 	mine := map[string]bool{}
 	for i, p := range s.Spec.Ports {
 		if p.NodePort == 0 || !reachedOnNodes(&s.Spec) {
@@ -310,8 +310,10 @@ func (c *cluster) takePorts(ctx context.Context, s *corev1.Service, f *status.Fi
 		mine[portKey(p.Protocol, p.NodePort)] = true
 	}
 	if p := s.Spec.HealthCheckNodePort; p != 0 && needsHealthPort(&s.Spec) {
-		if err := c.checkPort(ctx, s, portKey(corev1.ProtocolTCP, p), p, f.At("spec", "healthCheckNodePort")); err != nil {
-			return err
+		if old == nil || !needsHealthPort(&old.Spec) { // validation rejects another one
+			if err := c.checkPort(ctx, s, portKey(corev1.ProtocolTCP, p), p, f.At("spec", "healthCheckNodePort")); err != nil {
+				return err
+			}
 		}
 		mine[portKey(corev1.ProtocolTCP, p)] = true
 	}

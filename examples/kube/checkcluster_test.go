@@ -30,6 +30,8 @@ func TestUPDATE_ServicesAreChecked(t *testing.T) {
 	s.must(t, 201, "POST", all, `{"metadata":{"name":"other"},"spec":{"type":"ExternalName","externalName":"a.b"}}`)
 	s.judge(t, []judged{
 		{all + "/ip", `{"spec":{"trafficDistribution":"PreferSameNode"}}`, ""},
+		{all + "/ip", `{"spec":{"internalTrafficPolicy":""}}`, "spec.internalTrafficPolicy NotSupported"},
+		{all + "/lb", `{"spec":{"healthCheckNodePort":1}}`, "spec.healthCheckNodePort Forbidden"},
 		{all + "/ip", `{"spec":{"trafficDistribution":"Near"}}`, "spec.trafficDistribution NotSupported"},
 		{all + "/ip", `{"spec":{"loadBalancerSourceRanges":["10.0.0.0/8"]}}`, "spec.LoadBalancerSourceRanges Forbidden"},
 		{all + "/ip", `{"spec":{"ports":[{"name":"a","port":80,"appProtocol":"a b"}]}}`, "spec.ports[0].appProtocol Invalid"},
@@ -145,7 +147,7 @@ func TestUPDATE_LimitsAndQuotasAreChecked(t *testing.T) {
 	s.judge(t, []judged{
 		{limits + "/a", limit(`"type":"Pod","default":{"cpu":"1"},"defaultRequest":{"cpu":"1"}`), "spec.limits[0].default Forbidden, spec.limits[0].defaultRequest Forbidden"},
 		{limits + "/a", limit(`"type":"PersistentVolumeClaim","max":{"pods":"1"}`), "spec.limits[0].limits Required"},
-		{limits + "/a", limit(`"type":"Container","max":{"x":"1"}`), "spec.limits[0].default[x] Invalid, spec.limits[0].defaultRequest[x] Invalid, spec.limits[0].max[x] Invalid"},
+		{limits + "/a", limit(`"type":"Container","max":{"x":"1"}`), "spec.limits[0].defaultRequest[x] Invalid, spec.limits[0].default[x] Invalid, spec.limits[0].max[x] Invalid"},
 		{limits + "/a", limit(`"type":"Container","maxLimitRequestRatio":{"cpu":"500m"}`), "spec.limits[0].maxLimitRequestRatio[cpu] Invalid"},
 		{limits + "/a", limit(`"type":"Pod","min":{"cpu":"1"},"max":{"cpu":"2"},"maxLimitRequestRatio":{"cpu":"3"}`), "spec.limits[0].maxLimitRequestRatio[cpu] Invalid"},
 		{limits + "/a", limit(`"type":"Pod","min":{"cpu":"1"},"max":{"cpu":"2"},"maxLimitRequestRatio":{"cpu":"1500m"}`), ""},

@@ -99,6 +99,9 @@ func checkServiceType(s *corev1.Service, spec status.Field) {
 	} else if policy != "" {
 		at.Invalid(policy, "may only be set for externally-accessible services")
 	}
+	if inside := s.Spec.InternalTrafficPolicy; inside != nil {
+		oneOf(spec.Child("internalTrafficPolicy"), *inside, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
+	}
 	if s.Spec.HealthCheckNodePort != 0 && !needsHealthPort(&s.Spec) {
 		spec.Child("healthCheckNodePort").Invalid(s.Spec.HealthCheckNodePort,
 			"may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'")

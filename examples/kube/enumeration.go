@@ -30,7 +30,6 @@ func newEnumerations() enumerations {
 	allow(e, corev1.HostPathBlockDev, corev1.HostPathCharDev, corev1.HostPathDirectory,
 		corev1.HostPathDirectoryOrCreate, corev1.HostPathFile, corev1.HostPathFileOrCreate, corev1.HostPathSocket)
 	allow(e, corev1.AzureDataDiskCachingNone, corev1.AzureDataDiskCachingReadOnly, corev1.AzureDataDiskCachingReadWrite)
-	allow(e, corev1.ServiceInternalTrafficPolicyCluster, corev1.ServiceInternalTrafficPolicyLocal)
 	allow(e, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	allow(e, appsv1.DeletePersistentVolumeClaimRetentionPolicyType, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	allow(e, batchv1.Failed, batchv1.TerminatingOrFailed)
