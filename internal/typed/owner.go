@@ -69,6 +69,7 @@ func (o *owners) hideUnchanged() bool {
 		o.field.Len() > 0 && !reflect.DeepEqual(o.field.Interface(), o.copied.Interface()) {
 		return false
 	}
+	o.entries.Set(o.field)
 	o.field.SetZero()
 	return true
 }

@@ -42,7 +42,9 @@ func TestChangesOfManagedFields(t *testing.T) {
 		"an equal list":       {func(o *owned) { o.ManagedFields = append([]meta.ManagedFieldsEntry(nil), o.ManagedFields...) }, false, "m"},
 		"an entry and others": {func(o *owned) { o.Watts, o.ManagedFields[0].Manager = 2, "n" }, true, "n"},
 	} {
+		var kept *owned
 		out, changed, err := typed.Changed(before, func(o *owned) error {
+			kept = o
 			require.Len(t, o.ManagedFields, 1)
 			require.JSONEq(t, `{"f:watts":{}}`, string(o.ManagedFields[0].FieldsV1))
 			c.change(o)
@@ -56,6 +58,7 @@ func TestChangesOfManagedFields(t *testing.T) {
 			continue
 		}
 		require.Equal(t, c.manager, entries(out)[0].(map[string]any)["manager"], name)
+		require.Equal(t, c.manager, kept.ManagedFields[0].Manager, "it is whole for whoever keeps it: %s", name)
 		if c.manager == "m" {
 			require.Equal(t, entries(before), entries(out), name)
 		}

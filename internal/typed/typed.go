@@ -55,19 +55,23 @@ func Changed[T any](t map[string]any, change func(obj *T) error) (out map[string
 	owners := ownersOf(reflect.ValueOf(obj).Elem())
 	owners.hide()
 	before, err := Encode(obj)
+	owners.show()
 	if err != nil {
 		return nil, false, err
 	}
-	owners.show()
 	if err := change(obj); err != nil {
 		return nil, false, err
 	}
-	if !owners.hideUnchanged() {
+	same := owners.hideUnchanged()
+	if !same {
 		if before, err = again[T](t); err != nil {
 			return nil, false, err
 		}
 	}
 	after, err := Encode(obj)
+	if same {
+		owners.show() // change may have kept the object
+	}
 	switch {
 	case err != nil:
 		return nil, false, err
