@@ -108,16 +108,8 @@ func (u unique) check(at status.Field, name string) {
 	u[name] = true
 }
 
-// checkAny is check for a list in which the second empty name is a duplicate, too.
-func (u unique) checkAny(at status.Field, name string) {
-	if u[name] {
-		at.Duplicate(name)
-	}
-	u[name] = true
-}
-
-// also is check for names of which one may be empty. It returns whether the name is new.
-func (u unique) also(at status.Field, name string) bool {
+// checkAny is check for a list in which the second empty name is a duplicate, too. It returns whether the name is new.
+func (u unique) checkAny(at status.Field, name string) bool {
 	if u[name] {
 		at.Duplicate(name)
 		return false

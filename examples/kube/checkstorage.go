@@ -73,7 +73,7 @@ func checkTopologies(all []corev1.TopologySelectorTerm, at status.Field) {
 				one.Index(j).Child("values").Required("")
 			}
 			for k, value := range e.Values {
-				values.also(one.Index(j).Child("values").Index(k), value)
+				values.checkAny(one.Index(j).Child("values").Index(k), value)
 			}
 			if why := meta.CheckLabelKey(e.Key); why != "" {
 				one.Index(j).Child("key").Invalid(e.Key, why)
@@ -157,7 +157,7 @@ func checkCSIDriver(d *storagev1.CSIDriver, f *status.Fields) {
 	audiences := unique{}
 	for i, r := range d.Spec.TokenRequests {
 		one := spec.Child("tokenRequests").Index(i)
-		if audiences.also(one.Child("audience"), r.Audience) {
+		if audiences.checkAny(one.Child("audience"), r.Audience) {
 			checkTokenExpiration(r.ExpirationSeconds, one.Child("expirationSeconds"))
 		}
 	}
@@ -194,7 +194,7 @@ func checkDriverNode(n *storagev1.CSINode, f *status.Fields) {
 	for i, d := range n.Spec.Drivers {
 		one := f.At("spec", "drivers").Index(i)
 		checkDriver(one.Child("name"), d.Name)
-		names.also(one.Child("name"), d.Name)
+		names.checkAny(one.Child("name"), d.Name)
 		switch id := one.Child("nodeID"); {
 		case d.NodeID == "":
 			id.Required("")
@@ -206,7 +206,7 @@ func checkDriverNode(n *storagev1.CSINode, f *status.Fields) {
 		}
 		keys := unique{}
 		for _, key := range d.TopologyKeys {
-			keys.also(one, key)
+			keys.checkAny(one, key)
 			if key == "" {
 				one.Required("")
 			}

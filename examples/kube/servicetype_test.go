@@ -84,7 +84,7 @@ func TestFieldsThatATypeCannotHave(t *testing.T) {
 		"spec.healthCheckNodePort":           `{"type":"LoadBalancer","healthCheckNodePort":31000}`,
 		"spec.loadBalancerClass":             `{"loadBalancerClass":"example.dev/lb"}`,
 		"spec.allocateLoadBalancerNodePorts": `{"type":"NodePort","allocateLoadBalancerNodePorts":true}`,
-		"spec.ports[0].nodePort":             `{"type":"ExternalName","externalName":"example.dev","ports":[{"port":80,"nodePort":31000}]}`,
+		"spec.ports[0].nodePort":             `{"type":"ClusterIP","ports":[{"port":80,"nodePort":31000}]}`,
 	} {
 		if !strings.Contains(spec, "ports") {
 			spec = strings.Replace(spec, "{", `{"ports":[{"port":80}],`, 1)
