@@ -114,11 +114,6 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 			if len(e.Values) == 0 {
 				one.Child("values").Required("must be specified when `operator` is 'In' or 'NotIn'")
 			}
-			for j, v := range e.Values {
-				if why := meta.CheckLabelValue(v); why != "" {
-					one.Child("values").Index(j).Invalid(v, why)
-				}
-			}
 		case metav1.LabelSelectorOpExists, metav1.LabelSelectorOpDoesNotExist:
 			if len(e.Values) > 0 {
 				one.Child("values").Forbidden("may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
@@ -128,6 +123,11 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 		}
 		if why := meta.CheckLabelKey(e.Key); why != "" {
 			one.Child("key").Invalid(e.Key, why)
+		}
+		for j, v := range e.Values {
+			if why := meta.CheckLabelValue(v); why != "" {
+				one.Child("values").Index(j).Invalid(v, why)
+			}
 		}
 	}
 }
