@@ -148,6 +148,11 @@ func checkSelector(at status.Field, s *metav1.LabelSelector) {
 		if why := meta.CheckLabelKey(e.Key); why != "" {
 			one.Child("key").Invalid(e.Key, why)
 		}
+		for j, v := range e.Values {
+			if why := meta.CheckLabelValue(v); why != "" {
+				one.Child("values").Index(j).Invalid(v, why)
+			}
+		}
 	}
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// complained is what a check says of an object: the fields, each with a reason.
-func complained[T any](t *testing.T, object string, check func(*T, *status.Fields)) string {
+// complaints are what a check says of an object: the fields, each with a reason.
+func complaints[T any](t *testing.T, object string, check func(*T, *status.Fields)) string {
 	t.Helper()
 	o, f := new(T), &status.Fields{}
 	require.NoError(t, json.Unmarshal([]byte(object), o), object)
@@ -54,12 +54,12 @@ func TestCREATE_ClaimsForDevicesAreChecked(t *testing.T) {
 		with(`"config":[{"opaque":{"driver":"-","parameters":[]}}]`):                                          at + "config[0].opaque.driver Invalid, " + at + "config[0].opaque.parameters Invalid",
 		with(`"config":[{"opaque":{"driver":"d","parameters":{"a":"` + strings.Repeat("a", 11<<10) + `"}}}]`): at + "config[0].opaque.parameters TooLong",
 	} {
-		require.Equal(t, want, complained(t, `{"spec":{"devices":{`+devices+`}}}`, d.claim), devices)
+		require.Equal(t, want, complaints(t, `{"spec":{"devices":{`+devices+`}}}`, d.claim), devices)
 	}
 	require.Equal(t, "spec.metadata.labels Invalid, spec.metadata.name Forbidden, spec.metadata.uID Forbidden",
-		complained(t, `{"spec":{"metadata":{"name":"x","uid":"u","labels":{"-":""}},"spec":{"devices":{}}}}`, d.template))
+		complaints(t, `{"spec":{"metadata":{"name":"x","uid":"u","labels":{"-":""}},"spec":{"devices":{}}}}`, d.template))
 	require.Equal(t, "spec.config[0].opaque Required, spec.extendedResourceName Invalid, spec.selectors[0].cel Required",
-		complained(t, `{"spec":{"extendedResourceName":"x","config":[{}],"selectors":[{}]}}`, func(c *resourcev1.DeviceClass, f *status.Fields) { d.class(c, nil, f) }))
+		complaints(t, `{"spec":{"extendedResourceName":"x","config":[{}],"selectors":[{}]}}`, func(c *resourcev1.DeviceClass, f *status.Fields) { d.class(c, nil, f) }))
 }
 
 // A slice says of devices what can be true.
@@ -86,10 +86,10 @@ func TestCREATE_SlicesOfDevicesAreChecked(t *testing.T) {
 			"capacity[m].requestPolicy.validValues Invalid, " + at + "capacity[m].requestPolicy.validValues[1] Invalid",
 	} {
 		object := `{"spec":{"driver":"d.e","pool":{"name":"p","resourceSliceCount":1},` + part + `}}`
-		require.Equal(t, want, complained(t, object, func(s *resourcev1.ResourceSlice, f *status.Fields) { checkDeviceSlice(s, nil, f) }), part)
+		require.Equal(t, want, complaints(t, object, func(s *resourcev1.ResourceSlice, f *status.Fields) { checkDeviceSlice(s, nil, f) }), part)
 	}
 	require.Equal(t, "spec.driver Required, spec.pool.name Required, spec.pool.resourceSliceCount Invalid",
-		complained(t, `{"spec":{"allNodes":true}}`, func(s *resourcev1.ResourceSlice, f *status.Fields) { checkDeviceSlice(s, nil, f) }))
+		complaints(t, `{"spec":{"allNodes":true}}`, func(s *resourcev1.ResourceSlice, f *status.Fields) { checkDeviceSlice(s, nil, f) }))
 }
 
 // A claim gets devices that it asks for, and drivers report on those.
@@ -108,7 +108,7 @@ func TestUPDATE_StatusesOfClaimsAreChecked(t *testing.T) {
 			"status.devices[0].data Invalid, status.devices[0].networkData.ips[0] Invalid",
 	} {
 		object := `{"spec":{"devices":{"requests":[{"name":"a"}]}},"status":{` + part + `}}`
-		require.Equal(t, want, complained(t, object, func(c *resourcev1.ResourceClaim, f *status.Fields) {
+		require.Equal(t, want, complaints(t, object, func(c *resourcev1.ResourceClaim, f *status.Fields) {
 			d.claimUpdate(ctx, c, &resourcev1.ResourceClaim{}, f)
 		}), part)
 	}
@@ -123,21 +123,21 @@ func TestUPDATE_StatusesOfClaimsAreChecked(t *testing.T) {
 
 // Classes of runtimes, roles, budgets and autoscalers are refused for what they are refused for elsewhere.
 func TestCREATE_SmallKindsAreChecked(t *testing.T) {
-	require.Equal(t, "overhead.limits[x] Invalid, scheduling.tolerations[1] Duplicate", complained(t,
+	require.Equal(t, "overhead.limits[x] Invalid, scheduling.tolerations[1] Duplicate", complaints(t,
 		`{"handler":"h","overhead":{"podFixed":{"x":"1"}},"scheduling":{"tolerations":[{"operator":"Exists"},{"operator":"Exists","tolerationSeconds":null}]}}`,
 		checkRuntimeClass))
 	require.Equal(t, "aggregationRule.clusterRoleSelectors[0] Invalid, aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator Invalid",
-		complained(t, `{"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"x"}]}]}}`,
+		complaints(t, `{"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[{"key":"a","operator":"x"}]}]}}`,
 			func(r *rbacv1.ClusterRole, f *status.Fields) { checkClusterRole(r, f) }))
-	require.Equal(t, "spec.unhealthyPodEvictionPolicy NotSupported", complained(t, `{"spec":{"unhealthyPodEvictionPolicy":""}}`, checkBudget))
+	require.Equal(t, "spec.unhealthyPodEvictionPolicy NotSupported", complaints(t, `{"spec":{"unhealthyPodEvictionPolicy":""}}`, checkBudget))
 	ctx := hookcontext.WithSubresource(context.Background(), "status")
-	require.Equal(t, "status.conditions[0].lastTransitionTime Required, status.currentHealthy Invalid", complained(t,
+	require.Equal(t, "status.conditions[0].lastTransitionTime Required, status.currentHealthy Invalid", complaints(t,
 		`{"status":{"currentHealthy":-1,"conditions":[{"type":"A","status":"True","reason":"R"}]}}`,
 		func(b *policyv1.PodDisruptionBudget, f *status.Fields) { checkBudgetUpdate(ctx, b, nil, f) }))
-	require.Equal(t, "status.desiredReplicas Invalid", complained(t, `{"status":{"desiredReplicas":-1}}`,
+	require.Equal(t, "status.desiredReplicas Invalid", complaints(t, `{"status":{"desiredReplicas":-1}}`,
 		func(a *autoscalingv2.HorizontalPodAutoscaler, f *status.Fields) {
 			checkAutoscalerUpdate(ctx, a, nil, f)
 		}))
-	require.Equal(t, "metrics.object Required", complained(t, `{"type":"Object","pods":{"metric":{"name":"m"},"target":{"type":"Value","averageValue":"1"}}}`,
+	require.Equal(t, "metrics.object Required", complaints(t, `{"type":"Object","pods":{"metric":{"name":"m"},"target":{"type":"Value","averageValue":"1"}}}`,
 		func(m *autoscalingv2.MetricSpec, f *status.Fields) { checkMetric(m, f.At("metrics")) }))
 }
