@@ -116,13 +116,14 @@ func differentCauses(theirs, ours []metav1.StatusCause, messages bool) []differe
 	return out
 }
 
-// byField returns the sentences of causes, by reason and field, in order.
+// byField returns the sentences of causes, by reason and field, in order. Kubernetes says some twice.
 func byField(causes []metav1.StatusCause) map[string][]string {
 	out := map[string][]string{}
 	for _, c := range causes {
 		key := string(c.Type) + " " + c.Field
 		out[key] = append(out[key], c.Message)
 		slices.Sort(out[key])
+		out[key] = slices.Compact(out[key])
 	}
 	return out
 }

@@ -88,7 +88,7 @@ func TestKeysOfMapsAreNoNames(t *testing.T) {
 }
 
 func TestSentencesAreComparedOnDemand(t *testing.T) {
-	theirs, ours := failed("a", "x", "a", "y", "b", "z").Causes, failed("a", "y", "a", "x", "b", "other").Causes
+	theirs, ours := failed("a", "x", "a", "y", "a", "x", "b", "z").Causes, failed("a", "y", "a", "x", "b", "other").Causes
 	require.Empty(t, differentCauses(theirs, ours, false))
 	require.Equal(t, []difference{{"MESSAGE FieldValueInvalid b", `FieldValueInvalid b: there ["z"], here ["other"]`}}, differentCauses(theirs, ours, true))
 }
