@@ -308,12 +308,14 @@ func TestS22_PartsOfOtherObjectsAreComparedOnce(t *testing.T) {
 	n := effort.Of(100_000)
 	var secrets, pulls, volumes []any
 	var service corev1.ServiceSpec
+	var port int32
 	set := &appsv1.StatefulSet{}
 	for i := range n {
 		name := strconv.Itoa(i)
 		secrets, pulls = append(secrets, map[string]any{"name": name}), append(pulls, map[string]any{"name": "p" + name})
 		volumes = append(volumes, map[string]any{"name": name, "secret": map[string]any{"secretName": name}})
-		service.Ports = append(service.Ports, corev1.ServicePort{NodePort: int32(i + 1)}) //nolint:gosec // small
+		port++
+		service.Ports = append(service.Ports, corev1.ServicePort{NodePort: port})
 		set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	account := map[string]any{"metadata": map[string]any{"name": "a"}, "secrets": secrets, "imagePullSecrets": pulls}
@@ -326,7 +328,7 @@ func TestS22_PartsOfOtherObjectsAreComparedOnce(t *testing.T) {
 	turned := service.DeepCopy()
 	slices.Reverse(turned.Ports)
 	require.False(t, newPorts(turned, &service))
-	turned.Ports[0].NodePort = int32(n + 1) //nolint:gosec // small
+	turned.Ports[0].NodePort = port + 1
 	require.True(t, newPorts(turned, &service))
 
 	set.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "0"}}
