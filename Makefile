@@ -5,7 +5,7 @@ MODULES := $(shell awk '{ sub(/\#.*/, "") } NF { print $$1 }' allmodules)
 LONG = $(shell grep -l 'flag.Int."seeds"' storage/*/*_test.go | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults failing-store apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites test-cmd operators policies measure release release-check tools kube-e2e documents
+.PHONY: help test check lint fmt bench bench-run kinds-scale crds-scale memory walks bench-peer bench-kube fuzz long move-scale restores soak kinds-churn crds-churn differential planted versions-long rbac pairs cluster-requirements cluster-clients cluster-soak cluster-faults histories attack audit-torture memory-search body-search memory-load faults failing-store apply-long cel-oracle cel-definition crd-corpus crd-oracle crash crash-lab kubectl-check extension-kube controllers-envtest controller-runtime kube-suites kube-validation test-cmd operators policies measure release release-check tools kube-e2e documents
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -177,6 +177,9 @@ policies: ## admission policies that others published, verdict by verdict, on th
 
 kube-suites: ## Kubernetes' own integration tests against examples/kube/kube-apiserver; DIR=directory to work in, SUITES='apiserver apiserver/apply', RUN=regexp
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' RUN='$(RUN)' scripts/kube-suites/run.sh $(SUITES)
+
+kube-validation: ## 20,000 random writes of the stand-in's kinds, beside Kubernetes' own checks, defaults and rules; DIR=directory to work in, KINDS=regexp, N=, SEED=, MESSAGES=1
+	DIR='$(or $(DIR),$(error DIR=directory is missing))' KINDS='$(KINDS)' N='$(N)' SEED='$(SEED)' MESSAGES='$(MESSAGES)' scripts/kube-validation/run.sh
 
 documents: ## what Kubernetes says about documents of schedulers, proxies and controller managers, recorded anew; DIR=directory to work in
 	DIR='$(or $(DIR),$(error DIR=directory is missing))' scripts/documents/run.sh
