@@ -87,6 +87,15 @@ func TestKeysOfMapsAreNoNames(t *testing.T) {
 	}, changes(left, right, reflect.TypeFor[corev1.ConfigMap](), ""))
 }
 
+func TestTimesOfTwoProgramsAreNear(t *testing.T) {
+	started := func(at any) map[string]any { return map[string]any{"status": map[string]any{"startTime": at}} }
+	of := reflect.TypeFor[batchv1.Job]()
+	require.Empty(t, changes(started("2026-01-01T00:00:59Z"), started("2026-01-01T00:01:00Z"), of, ""))
+	require.Len(t, changes(started("2026-01-01T00:00:00Z"), started("2026-01-01T00:01:00Z"), of, ""), 1)
+	require.Len(t, changes(started("2026-01-01T00:00:00Z"), started("later"), of, ""), 1)
+	require.Len(t, changes(started(nil), started("2026-01-01T00:01:00Z"), of, ""), 1)
+}
+
 func TestSentencesAreComparedOnDemand(t *testing.T) {
 	theirs, ours := failed("a", "x", "a", "y", "a", "x", "b", "z").Causes, failed("a", "y", "a", "x", "b", "other").Causes
 	require.Empty(t, differentCauses(theirs, ours, false))

@@ -6,6 +6,9 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A change is a place where two objects differ. Indices and keys of maps are in brackets.
@@ -38,10 +41,20 @@ func changes(left, right any, t reflect.Type, path string) []change {
 		}
 		return out
 	}
-	if reflect.DeepEqual(left, right) {
+	if reflect.DeepEqual(left, right) || t == reflect.TypeFor[metav1.Time]() && near(left, right) {
 		return nil
 	}
 	return []change{{path, short(left), short(right)}}
+}
+
+// near reports whether two times may both be the present, of programs that one asks after the other.
+func near(left, right any) bool {
+	l, err := time.Parse(time.RFC3339, fmt.Sprint(left))
+	if err != nil {
+		return false
+	}
+	r, err := time.Parse(time.RFC3339, fmt.Sprint(right))
+	return err == nil && l.Sub(r).Abs() < time.Minute
 }
 
 // changesOfMap is changes for a map or a struct.
