@@ -20,8 +20,9 @@ var uuids = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 // allocatedDevice names a device, or a share of one, that a claim has.
 type allocatedDevice struct{ driver, pool, device, share string }
 
+// shareOf is the share in the name of a device. An empty one is none: the schema has it as the default of a key.
 func shareOf[S ~string](id *S) string {
-	if id == nil {
+	if id == nil || *id == "" {
 		return ""
 	}
 	return "/" + string(*id)
@@ -192,7 +193,9 @@ func checkDeviceState(s *resourcev1.AllocatedDeviceStatus, at status.Field, f *s
 	checkDriverName(s.Driver, at.Child("driver"))
 	checkPoolName(s.Pool, at.Child("pool"))
 	checkDeviceLabel(s.Device, at.Child("device"))
-	ifSet(s.ShareID, at.Child("shareID"), checkShare)
+	if shareOf(s.ShareID) != "" {
+		checkShare(*s.ShareID, at.Child("shareID"))
+	}
 	conditions := at.Child("conditions")
 	if n := len(s.Conditions); n > resourcev1.AllocatedDeviceStatusMaxConditions {
 		conditions.TooMany(n, resourcev1.AllocatedDeviceStatusMaxConditions)
