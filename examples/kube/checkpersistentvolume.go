@@ -33,7 +33,11 @@ func checkVolumeObject(v *corev1.PersistentVolume, f *status.Fields) {
 		oneOf(spec.Child("volumeMode"), *m, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)
 	}
 	if class := s.VolumeAttributesClassName; class != nil {
-		isSubdomain(spec.Child("volumeAttributesClassName"), *class)
+		if at := spec.Child("volumeAttributesClassName"); *class == "" {
+			at.Required("an empty string is disallowed")
+		} else {
+			isSubdomain(at, *class)
+		}
 		if s.CSI == nil {
 			spec.Child("csi").Required("has to be specified when using volumeAttributesClassName")
 		}

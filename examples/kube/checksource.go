@@ -112,7 +112,7 @@ func isEmpty(v reflect.Value) bool {
 
 func checkPartition(n int32, at status.Field) {
 	if n < 0 || n > 255 {
-		at.Invalid(n, "must be between 0 and 255, inclusive")
+		at.Invalid(n, "must be between 1 and 255, inclusive") // as kube-apiserver says; 0 is none
 	}
 }
 
@@ -184,7 +184,8 @@ func checkAzureDisk(s *corev1.AzureDiskVolumeSource, at status.Field) {
 	oneOf(at.Child("kind"), *s.Kind, corev1.AzureSharedBlobDisk, corev1.AzureDedicatedBlobDisk, corev1.AzureManagedDisk)
 	managed := *s.Kind == corev1.AzureManagedDisk
 	if managed && !strings.HasPrefix(s.DataDiskURI, "/subscriptions/") {
-		at.Child("diskURI").NotSupported(s.DataDiskURI, "/subscriptions/…/disks/{disk-id}")
+		at.Child("diskURI").NotSupported(s.DataDiskURI,
+			"/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}")
 	}
 	if !managed && !strings.HasPrefix(s.DataDiskURI, "https://") {
 		at.Child("diskURI").NotSupported(s.DataDiskURI, "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd")
