@@ -72,9 +72,11 @@ func TestUPDATE_EndpointsAreChecked(t *testing.T) {
 	s.must(t, 201, "POST", slices, `{"metadata":{"name":"names"},"addressType":"FQDN","endpoints":[{"addresses":["a.b."]}],"ports":[]}`)
 	endpoint := func(more string) string { return `{"endpoints":[{"addresses":["1.2.3.4"],` + more + `}]}` }
 	s.judge(t, []judged{
-		{endpoints + "/a", `{"subsets":[{"addresses":[{"ip":"1.2.3.4","hostname":"a.b","nodeName":"B"}],"ports":[{"name":"A","port":1,"appProtocol":"="}]}]}`,
+		{
+			endpoints + "/a", `{"subsets":[{"addresses":[{"ip":"1.2.3.4","hostname":"a.b","nodeName":"B"}],"ports":[{"name":"A","port":1,"appProtocol":"="}]}]}`,
 			"subsets[0].addresses[0].hostname Invalid, subsets[0].addresses[0].nodeName Invalid, " +
-				"subsets[0].ports[0].appProtocol Invalid, subsets[0].ports[0].name Invalid"},
+				"subsets[0].ports[0].appProtocol Invalid, subsets[0].ports[0].name Invalid",
+		},
 		{slices + "/a", endpoint(`"nodeName":"B","hostname":"a.b"`), "endpoints[0].hostname Invalid, endpoints[0].nodeName Invalid"},
 		{
 			slices + "/a", endpoint(`"hints":{"forZones":[{"name":"z"},{"name":"z"}],"forNodes":[{"name":"B"}]}`),
@@ -104,15 +106,23 @@ func TestUPDATE_NetworksAreChecked(t *testing.T) {
 		{ingresses + "/a", path("Other", "a"), one + ".pathType NotSupported"},
 		{ingresses + "/a", `{"spec":{"rules":[{"host":"1.2.3.4"}]}}`, "spec.rules[0].host Invalid"},
 		{ingresses + "/a", `{"spec":{"defaultBackend":{"service":{"port":{"name":"a"}}}}}`, "spec.defaultBackend Invalid"},
-		{ingresses + "/a", `{"spec":{"defaultBackend":{"service":null,"resource":{"apiGroup":"A","kind":"K","name":".."}}}}`,
-			"spec.defaultBackend.resource.apiGroup Invalid, spec.defaultBackend.resource.name Invalid"},
-		{ingresses + "/a/status", `{"status":{"loadBalancer":{"ingress":[{"ip":"x"},{"hostname":"1.2.3.4"}]}}}`,
-			"status.loadBalancer.ingress[0].ip Invalid, status.loadBalancer.ingress[1].hostname Invalid"},
+		{
+			ingresses + "/a", `{"spec":{"defaultBackend":{"service":null,"resource":{"apiGroup":"A","kind":"K","name":".."}}}}`,
+			"spec.defaultBackend.resource.apiGroup Invalid, spec.defaultBackend.resource.name Invalid",
+		},
+		{
+			ingresses + "/a/status", `{"status":{"loadBalancer":{"ingress":[{"ip":"x"},{"hostname":"1.2.3.4"}]}}}`,
+			"status.loadBalancer.ingress[0].ip Invalid, status.loadBalancer.ingress[1].hostname Invalid",
+		},
 		{policies + "/a", `{"spec":{"policyTypes":["Ingress","Egress","Other"]}}`, "spec.policyTypes Invalid"},
-		{policies + "/a", `{"spec":{"podSelector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["/"]}]}}}`,
-			"spec.podSelector.matchExpressions[0].values Forbidden, spec.podSelector.matchExpressions[0].values[0] Invalid"},
-		{policies + "/a", `{"spec":{"ingress":[{"from":[{"podSelector":{},"ipBlock":{"cidr":""}}]}]}}`,
-			"spec.ingress[0].from[0] Forbidden, spec.ingress[0].from[0].ipBlock.cidr Required"},
+		{
+			policies + "/a", `{"spec":{"podSelector":{"matchExpressions":[{"key":"a","operator":"Exists","values":["/"]}]}}}`,
+			"spec.podSelector.matchExpressions[0].values Forbidden, spec.podSelector.matchExpressions[0].values[0] Invalid",
+		},
+		{
+			policies + "/a", `{"spec":{"ingress":[{"from":[{"podSelector":{},"ipBlock":{"cidr":""}}]}]}}`,
+			"spec.ingress[0].from[0] Forbidden, spec.ingress[0].from[0].ipBlock.cidr Required",
+		},
 		{classes + "/a", `{"spec":{"parameters":{"kind":"K","name":"n","scope":"Namespace","namespace":"a.b"}}}`, "spec.parameters.namespace Invalid"},
 	})
 }
@@ -126,11 +136,15 @@ func TestUPDATE_NodesAreChecked(t *testing.T) {
 		{node, `{"spec":{"podCIDR":"10.2.0.0/24","podCIDRs":["10.2.0.0/24"]}}`, "spec.podCIDRs Forbidden"},
 		{node, `{"spec":{"providerID":"y"}}`, "spec.providerID Forbidden"},
 		{node, `{"spec":{"externalID":"y"}}`, "spec.externalID Forbidden"},
-		{node, `{"spec":{"taints":[{"key":"a","value":"/","effect":"NoExecute"},{"key":"a","effect":"NoExecute"}]}}`,
-			"metadata.taints[0].value Invalid, metadata.taints[1] Duplicate"},
+		{
+			node, `{"spec":{"taints":[{"key":"a","value":"/","effect":"NoExecute"},{"key":"a","effect":"NoExecute"}]}}`,
+			"metadata.taints[0].value Invalid, metadata.taints[1] Duplicate",
+		},
 		{node + "/status", `{"status":{"capacity":{"pods":"0.5","cpu":"0.5"}}}`, "status.allocatable.pods Invalid, status.capacity.pods Invalid"},
-		{node + "/status", `{"status":{"declaredFeatures":["B","A","A","a"]}}`,
-			"status.declaredFeatures[1] Invalid, status.declaredFeatures[2] Duplicate, status.declaredFeatures[3] Invalid"},
+		{
+			node + "/status", `{"status":{"declaredFeatures":["B","A","A","a"]}}`,
+			"status.declaredFeatures[1] Invalid, status.declaredFeatures[2] Duplicate, status.declaredFeatures[3] Invalid",
+		},
 		{node + "/status", `{"status":{"addresses":[{"type":"Hostname","address":"a"},{"type":"Hostname","address":"a"}]}}`, "status.addresses[1] Duplicate"},
 	})
 	s.must(t, 201, "POST", "/api/v1/nodes", `{"metadata":{"name":"b"},"spec":{"podCIDRs":["10.1.0.0/24","2001:db8::/64"]}}`)

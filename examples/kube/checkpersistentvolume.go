@@ -74,7 +74,9 @@ func checkInlineVolume(s *corev1.PersistentVolumeSpec, spec status.Field) {
 		name string
 		has  bool
 	}{
-		{"claimRef", s.ClaimRef != nil}, {"capacity", len(s.Capacity) > 0}, {"nodeAffinity", s.NodeAffinity != nil},
+		{"claimRef", s.ClaimRef != nil},
+		{"capacity", len(s.Capacity) > 0},
+		{"nodeAffinity", s.NodeAffinity != nil},
 		{"storageClassName", s.StorageClassName != ""},
 	} {
 		if field.has {

@@ -134,8 +134,10 @@ func TestSubresourcesThatAPodCannotHave(t *testing.T) {
 		{"static/resize", `{"spec":{"containers":[]}}`, "FieldValueForbidden []"},
 		{"windows/resize", `{"spec":{"containers":[]}}`, "FieldValueForbidden []"},
 		{"windows/ephemeralcontainers", `{"spec":{"ephemeralContainers":[{"name":"d","image":"x"}]}}`, ""},
-		{"sidecar/resize", `{"spec":{"initContainers":[{"name":"i","image":"x","restartPolicy":"Always","resources":{"limits":{"ephemeral-storage":"1"}}}]}}`,
-			"FieldValueForbidden spec.initContainers[0]"},
+		{
+			"sidecar/resize", `{"spec":{"initContainers":[{"name":"i","image":"x","restartPolicy":"Always","resources":{"limits":{"ephemeral-storage":"1"}}}]}}`,
+			"FieldValueForbidden spec.initContainers[0]",
+		},
 		{"sidecar/resize", `{"spec":{"resources":{}}}`, "FieldValueForbidden spec"},
 	} {
 		_, answer := s.do(t, "PATCH", podsPath+"/"+c.path+"?dryRun=All", c.body, "Content-Type", merge)
