@@ -233,3 +233,22 @@ func TestLongNamesAreCut(t *testing.T) {
 	}
 	require.Equal(t, strings.Repeat("x", 253), status.NotFound(widgets, strings.Repeat("x", 253)).Status().Details.Name)
 }
+
+// S1: a hundred thousand problems cost little more than their number. An answer shows a thousand.
+func TestS1_ManyProblems(t *testing.T) {
+	report := func(n int) *status.Fields {
+		f := &status.Fields{}
+		for i := range n {
+			f.At("spec", "limits").Index(i).Child("max").Invalid(i, "must not be so")
+		}
+		return f
+	}
+	few, many := report(5_000), report(100_000)
+	require.Equal(t, 100_000, many.Len())
+	require.Equal(t, few.Errors()[:4000], many.Errors()[:4000])
+	require.Equal(t, status.FieldError{Type: meta.CauseFieldValueInvalid}, many.Errors()[99_999])
+	all := status.Invalid(meta.GroupKind{Kind: "LimitRange"}, "a", many.Errors())
+	require.Contains(t, all.Error(), "and 99")
+	before := testing.AllocsPerRun(1, func() { report(5_000) })
+	require.Less(t, testing.AllocsPerRun(1, func() { report(6_000) })-before, 7_000.0, "six for each, for its path")
+}

@@ -13,8 +13,12 @@ import (
 //
 //	f.At("spec", "size").Invalid(size, "must be even")
 //
-// The zero value is ready to use. A Fields must not be used concurrently.
+// The zero value is ready to use. A Fields must not be used concurrently. Of more problems than an
+// answer shows by far, only the type is kept: a body of a few MiB can have a hundred thousand.
 type Fields struct{ errs []FieldError }
+
+// maxWhole is how many problems are kept as a whole.
+const maxWhole = 4 * maxCauses
 
 // At returns the field with these names from the root of the object. Without names it is the object
 // itself.
@@ -95,6 +99,10 @@ func (f Field) NotFound(v any) { f.add(meta.CauseFieldValueNotFound, v, "") }
 func (f Field) Internal(detail string) { f.add(meta.CauseInternalError, nil, detail) }
 
 func (f Field) add(t meta.CauseType, v any, detail string) {
+	if len(f.to.errs) >= maxWhole {
+		f.to.Add(FieldError{Type: t})
+		return
+	}
 	f.to.Add(FieldError{Type: t, Field: f.path.String(), Value: v, Detail: detail})
 }
 

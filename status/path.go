@@ -34,11 +34,13 @@ func (p *Path) Key(s string) *Path { return &Path{parent: p, text: "[" + s + "]"
 
 // String returns the path as responses show it; it is empty for the object itself.
 func (p *Path) String() string {
-	var parts []string
+	var most [16]string
+	parts, length := most[:0], 0
 	for ; p != nil; p = p.parent {
-		parts = append(parts, p.text)
+		parts, length = append(parts, p.text), length+len(".")+len(p.text)
 	}
 	var b strings.Builder
+	b.Grow(length)
 	for _, part := range slices.Backward(parts) {
 		if b.Len() > 0 && !strings.HasPrefix(part, "[") {
 			b.WriteByte('.')
