@@ -67,7 +67,7 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 			if filled, other := d.below(p.Schema, value); other {
 				set(p.Name, filled)
 			}
-		case p.Schema.DefaultValue == nil:
+		case p.Schema.DefaultValue == nil || p.Schema.isKeyDefault():
 		case p.Schema.ready.filled == nil:
 			d.endless = true
 		case d.spend(p.Schema.ready, len(p.Name)):
@@ -86,6 +86,10 @@ func (d *defaulter) object(s *Schema, object map[string]any) (any, bool) {
 	}
 	return out, changed
 }
+
+// isKeyDefault reports whether a default only says how an item of a list is called that lacks a key. The
+// empty text of a Go type is: programs leave it out, and Kubernetes stores none.
+func (s *Schema) isKeyDefault() bool { return s.DefaultValue == "" && !s.fromDocument }
 
 // entry fills in what is missing in an item, or in a member of a map. Null becomes the default.
 func (d *defaulter) entry(s *Schema, v any) (any, bool) {

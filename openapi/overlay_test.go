@@ -118,6 +118,15 @@ func TestFromType_OverlayOfTypes(t *testing.T) {
 	require.Equal(t, openapi.MapAtomic, must(s.Lookup("pairs", "[]")).MapType)
 	require.Equal(t, map[string]any{"inner": "i", "door": "red"}, s.Default(map[string]any{}))
 
+	// An empty text is the default of a key in a list, and is not filled in; that of a definition of clients is.
+	s, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"painted.door": {"default": ""}`)))
+	require.NoError(t, err)
+	require.Equal(t, "", must(s.Lookup("door")).DefaultValue)
+	require.Empty(t, s.Default(map[string]any{}))
+	defined, errs := openapi.FromTree(tree(t, `{"type":"object","properties":{"door":{"type":"string","default":""}}}`))
+	require.Empty(t, errs)
+	require.Equal(t, map[string]any{"door": ""}, defined.Default(map[string]any{}))
+
 	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour.x": {"doc": "x"}`)))
 	require.ErrorContains(t, err, "colour.x: the type has no JSON fields")
 	_, err = openapi.FromType(reflect.TypeFor[painted](), openapi.WithOverlay(overlay(t, `"colour": {"enum": "red"}, "painted.door": {"default": "blue"}`)))
