@@ -86,7 +86,9 @@ func (c *cluster) checkJobSpec(s *batchv1.JobSpec, spec status.Field) {
 		spec.Child("backoffLimitPerIndex").Required("when maxFailedIndexes is specified")
 	}
 	if m := s.ManagedBy; m != nil {
-		if domain, path, ok := strings.Cut(*m, "/"); !ok || path == "" || meta.CheckDNSSubdomain(domain) != "" {
+		if *m == "" {
+			spec.Child("managedBy").Required("")
+		} else if domain, path, ok := strings.Cut(*m, "/"); !ok || path == "" || meta.CheckDNSSubdomain(domain) != "" {
 			spec.Child("managedBy").Invalid(*m, "must be a domain-prefixed path (such as \"acme.io/foo\")")
 		}
 		if len(*m) > mostManager {
