@@ -48,7 +48,7 @@ func (c *cluster) checkEndpoints(e *corev1.Endpoints, f *status.Fields) { //noli
 	}
 }
 
-func (c *cluster) checkEndpointAddress(a *corev1.EndpointAddress, at status.Field) { //nolint:staticcheck // likewise
+func (c *cluster) checkEndpointAddress(a *corev1.EndpointAddress, at status.Field) {
 	c.isEndpoint(at.Child("ip"), a.IP)
 	if a.Hostname != "" {
 		isLabel(at.Child("hostname"), a.Hostname)

@@ -232,7 +232,7 @@ func checkContainersResized(now, before *corev1.PodSpec, spec status.Field, wron
 // aloneForbidden is the only thing that is said of pods that cannot have a subresource. It is nil for other pods.
 func aloneForbidden(old *corev1.Pod, subresource string) error {
 	_, static := old.Annotations[corev1.MirrorPodAnnotationKey]
-	why := ""
+	var why string
 	switch {
 	case subresource == "ephemeralcontainers" && static:
 		why = "static pods do not support ephemeral containers"

@@ -148,8 +148,8 @@ func (c *cluster) completeNode(_ context.Context, n, old *corev1.Node) error {
 	if old == nil || old.Spec.ConfigSource == nil { //nolint:staticcheck // it is deprecated, and may be stored
 		n.Spec.ConfigSource = nil //nolint:staticcheck // the feature is removed
 	}
-	if old == nil || old.Status.Config == nil { //nolint:staticcheck // likewise
-		n.Status.Config = nil //nolint:staticcheck // likewise
+	if old == nil || old.Status.Config == nil {
+		n.Status.Config = nil
 	}
 	if old == nil || old.Spec.PodPreemptionPolicy == nil {
 		n.Spec.PodPreemptionPolicy = nil // the feature of a later version

@@ -1,14 +1,12 @@
 package kube
 
 import (
-	"context"
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/status"
 )
 
 // storageClasses are the kinds of storage.k8s.io.
@@ -17,12 +15,7 @@ func storageClasses(c *cluster) []registry.Definition {
 	still, seen := registry.WriteRules{NoGeneration: true}, registry.WriteRules{NoGeneration: true, RequireVersion: true}
 	return []registry.Definition{
 		kind[storagev1.StorageClass]{cluster: c, Kind: registry.Kind[storagev1.StorageClass]{
-			Rules: registry.Rules[storagev1.StorageClass]{
-				Validate: checked(checkStorageClass),
-				ValidateUpdate: func(_ context.Context, obj, old *storagev1.StorageClass, f *status.Fields) {
-					checkStorageClassUpdate(obj, old, f)
-				},
-			},
+			Rules: registry.Rules[storagev1.StorageClass]{Validate: checked(checkStorageClass), ValidateUpdate: updated(checkStorageClassUpdate)},
 
 			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(),
 			Names: registry.Names{ShortNames: []string{"sc"}}, Scope: registry.ClusterScoped, Writes: still,
@@ -81,8 +74,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			Rules:  registry.Rules[storagev1.CSINode]{Validate: checked(checkDriverNode), ValidateUpdate: updated(checkDriverNodeUpdate)},
 			Status: registry.Status{None: true}, // kube-apiserver 1.36 has none yet
 			Group:  group, Version: "v1", Plural: "csinodes", Deletion: answered(), Scope: registry.ClusterScoped,
-			Writes: seen, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers",
-				"How many drivers there are."))},
+			Writes: seen, Table: registry.Table{Columns: columns(counted("Drivers", "spec.drivers", "How many drivers there are."))},
 		}},
 		kind[storagev1.CSIStorageCapacity]{cluster: c, Kind: registry.Kind[storagev1.CSIStorageCapacity]{
 			Rules: registry.Rules[storagev1.CSIStorageCapacity]{Validate: checked(checkCapacity), ValidateUpdate: updated(checkCapacityUpdate)},
