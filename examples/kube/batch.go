@@ -27,7 +27,7 @@ func batch(c *cluster) []registry.Definition {
 			Kind: registry.Kind[batchv1.Job]{
 				Rules: registry.Rules[batchv1.Job]{
 					Complete: c.completeJob, Validate: checked(c.checkJob),
-					ValidateUpdate: byPath(checkJobStatus, c.checkJobUpdate),
+					ValidateUpdate: byPath(c.checkJobStatus, c.checkJobUpdate),
 				},
 
 				Group: "batch", Version: "v1", Plural: "jobs", Names: registry.Names{Categories: []string{"all"}},

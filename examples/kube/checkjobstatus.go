@@ -18,11 +18,16 @@ type jobStatus struct {
 	at       status.Field
 }
 
-// checkJobStatus reports errors in the status of a job.
-func checkJobStatus(j, old *batchv1.Job, f *status.Fields) {
+// checkJobStatus reports errors in the status of a job. Without jobs that others manage, one controller
+// alone writes statuses, and may write what contradicts itself.
+func (c *cluster) checkJobStatus(j, old *batchv1.Job, f *status.Fields) {
 	s := jobStatus{job: j, old: old, at: f.At("status")}
 	s.checkCounts()
 	s.checkUncounted()
+	if c.off("JobManagedBy") {
+		return
+	}
+	s.checkReady()
 	s.checkConditions()
 	s.checkFinished()
 	s.checkTimes()
@@ -50,12 +55,16 @@ func (s *jobStatus) finished(j *batchv1.Job) bool {
 }
 
 func (s *jobStatus) checkCounts() {
-	now, before := &s.job.Status, &s.old.Status
+	now := &s.job.Status
 	notNegative(s.at.Child("active"), &now.Active)
 	notNegative(s.at.Child("succeeded"), &now.Succeeded)
 	notNegative(s.at.Child("failed"), &now.Failed)
 	notNegative(s.at.Child("ready"), now.Ready)
 	notNegative(s.at.Child("terminating"), now.Terminating)
+}
+
+func (s *jobStatus) checkReady() {
+	now, before := &s.job.Status, &s.old.Status
 	if now.Ready != nil && *now.Ready > now.Active && (now.Active != before.Active || !equality.Semantic.DeepEqual(now.Ready, before.Ready)) {
 		s.at.Child("ready").Invalid(*now.Ready, "must not be more than are active")
 	}

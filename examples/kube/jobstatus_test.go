@@ -7,6 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// Without jobs that others manage, the controller of jobs sets the last condition first.
+func TestUPDATE_StatusesOfJobsAreTrustedWithoutManagers(t *testing.T) {
+	s := serve(t, Options{FeaturesOff: func(gate string) bool { return gate == "JobManagedBy" }})
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	s.must(t, 201, "POST", jobs, `{"metadata":{"name":"a"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"i"}]}}}}`)
+	s.must(t, 200, "PATCH", jobs+"/a/status", `{"status":{"ready":2,"conditions":[{"type":"Failed","status":"True"}]}}`, "Content-Type", merge)
+	s.must(t, 422, "PATCH", jobs+"/a/status", `{"status":{"active":-1}}`, "Content-Type", merge)
+}
+
 // A controller cannot write a status of a job that contradicts itself, or take back what is final. What is wrong already
 // does not keep it from writing something else.
 func TestUPDATE_StatusesOfJobsAreChecked(t *testing.T) {
