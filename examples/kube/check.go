@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -33,6 +34,17 @@ func setOf(all []string) map[string]bool {
 
 func updated[T any](check func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
 	return func(_ context.Context, obj, old *T, f *status.Fields) { check(obj, old, f) }
+}
+
+// byPath are the rules for updates by the status subresource, and those for all others.
+func byPath[T any](byStatus, otherwise func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
+	return func(ctx context.Context, obj, old *T, f *status.Fields) {
+		if registry.SubresourceFrom(ctx) == "status" {
+			byStatus(obj, old, f)
+		} else if otherwise != nil {
+			otherwise(obj, old, f)
+		}
+	}
 }
 
 // oneOf reports a value that is not allowed.
@@ -162,6 +174,16 @@ func checkLabel(at status.Field, name, value string) {
 	}
 	if why := meta.CheckLabelValue(value); why != "" {
 		at.Invalid(value, why)
+	}
+}
+
+// checkTaintLabel checks the key and the value of a taint, which are those of a label.
+func checkTaintLabel(key, value string, at status.Field) {
+	if why := meta.CheckLabelKey(key); why != "" {
+		at.Child("key").Invalid(key, why)
+	}
+	if why := meta.CheckLabelValue(value); why != "" {
+		at.Child("value").Invalid(value, why)
 	}
 }
 

@@ -172,7 +172,8 @@ func checkClassUpdate(p, old *corev1.PersistentVolumeClaim, now *corev1.Persiste
 }
 
 // checkClaimStatus checks what a controller says of the size of a volume.
-func checkClaimStatus(s *corev1.PersistentVolumeClaimStatus, at status.Field) {
+func checkClaimStatus(c, _ *corev1.PersistentVolumeClaim, f *status.Fields) {
+	s, at := &c.Status, f.At("status")
 	amount := func(q int64, at status.Field) {
 		if q < 0 {
 			at.Invalid(q, "must be a valid resource quantity")

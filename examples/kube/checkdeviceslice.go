@@ -303,12 +303,7 @@ func checkDeviceTaints(all []resourcev1.DeviceTaint, at status.Field) {
 	}
 	for i, t := range all {
 		one := at.Index(i)
-		if why := meta.CheckLabelKey(t.Key); why != "" {
-			one.Child("key").Invalid(t.Key, why)
-		}
-		if why := meta.CheckLabelValue(t.Value); why != "" {
-			one.Child("value").Invalid(t.Value, why)
-		}
+		checkTaintLabel(t.Key, t.Value, one)
 		if t.Effect == "" {
 			one.Child("effect").Required("")
 		} else {

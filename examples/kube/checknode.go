@@ -70,12 +70,7 @@ func checkTaints(all []corev1.Taint, f *status.Fields) {
 	pairs := map[pair]bool{}
 	for i, t := range all {
 		one := f.At("metadata", "taints").Index(i) // as kube-apiserver names it
-		if why := meta.CheckLabelKey(t.Key); why != "" {
-			one.Child("key").Invalid(t.Key, why)
-		}
-		if why := meta.CheckLabelValue(t.Value); why != "" {
-			one.Child("value").Invalid(t.Value, why)
-		}
+		checkTaintLabel(t.Key, t.Value, one)
 		if t.Effect == "" {
 			one.Child("effect").Required("")
 		} else {

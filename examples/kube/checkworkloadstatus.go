@@ -1,25 +1,11 @@
 package kube
 
 import (
-	"context"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
-
-// byPath are the rules for updates by the status subresource, and those for all others.
-func byPath[T any](byStatus, otherwise func(obj, old *T, f *status.Fields)) func(context.Context, *T, *T, *status.Fields) {
-	return func(ctx context.Context, obj, old *T, f *status.Fields) {
-		if registry.SubresourceFrom(ctx) == "status" {
-			byStatus(obj, old, f)
-		} else if otherwise != nil {
-			otherwise(obj, old, f)
-		}
-	}
-}
 
 // figure is a number of a status.
 type figure struct {

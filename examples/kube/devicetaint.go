@@ -76,12 +76,7 @@ func checkTaintRule(r *taintRule, f *status.Fields) {
 		})
 	}
 	at := f.At("spec", "taint")
-	if why := meta.CheckLabelKey(r.Spec.Taint.Key); why != "" {
-		at.Child("key").Invalid(r.Spec.Taint.Key, why)
-	}
-	if why := meta.CheckLabelValue(r.Spec.Taint.Value); why != "" {
-		at.Child("value").Invalid(r.Spec.Taint.Value, why)
-	}
+	checkTaintLabel(r.Spec.Taint.Key, r.Spec.Taint.Value, at)
 	checkConditions(f, r.Status.Conditions, "status", "conditions")
 	if n := len(r.Status.Conditions); n > maxRuleConditions {
 		f.At("status", "conditions").TooMany(n, maxRuleConditions)

@@ -213,7 +213,7 @@ func decode[T any](t registry.Tree) (*T, error) {
 // such as the resources of a container, and every typed client sends them back. An object that has
 // them from the beginning does not change when it comes back.
 func (k kind[T]) settle(ctx context.Context, t registry.Tree, empties *empties) (registry.Tree, error) {
-	obj, err := decode[T](tree.Without(t, "metadata", "managedFields")) // which are kept, and cost as much as the rest
+	obj, err := decode[T](t)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"context"
 	"slices"
 	"strings"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
-	"github.com/kindwright/kindwright/status"
 )
 
 // volumes are persistent volumes and their claims.
@@ -17,11 +15,9 @@ func volumes(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[corev1.PersistentVolume]{cluster: c, unenumerated: true, Kind: registry.Kind[corev1.PersistentVolume]{
 			Rules: registry.Rules[corev1.PersistentVolume]{
-				Complete: c.completeVolume,
-				Validate: checked(checkVolumeObject),
-				ValidateUpdate: func(_ context.Context, obj, old *corev1.PersistentVolume, f *status.Fields) {
-					c.checkVolumeObjectUpdate(obj, old, f)
-				},
+				Complete:       c.completeVolume,
+				Validate:       checked(checkVolumeObject),
+				ValidateUpdate: updated(c.checkVolumeObjectUpdate),
 			},
 
 			Version: "v1", Plural: "persistentvolumes", Deletion: answered(),
@@ -42,13 +38,7 @@ func volumes(c *cluster) []registry.Definition {
 			Rules: registry.Rules[corev1.PersistentVolumeClaim]{
 				Complete: c.completeClaim,
 				Validate: checked(checkClaim), ValidateCreate: checked(checkNewClaim),
-				ValidateUpdate: func(ctx context.Context, obj, old *corev1.PersistentVolumeClaim, f *status.Fields) {
-					if registry.SubresourceFrom(ctx) == "status" {
-						checkClaimStatus(&obj.Status, f.At("status"))
-						return
-					}
-					checkClaimUpdate(obj, old, f)
-				},
+				ValidateUpdate: byPath(checkClaimStatus, checkClaimUpdate),
 			},
 
 			Version: "v1", Plural: "persistentvolumeclaims", Deletion: answered(),
