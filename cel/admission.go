@@ -49,6 +49,8 @@ type Admission struct {
 	fields  map[string]Type // of variables
 	defined map[string]*AdmissionExpression
 	parts   int // of all expressions so far
+
+	defines bool // variables, of which the first is compiled when there is none yet
 }
 
 // admissionKey tells the environments of one policy apart.
@@ -79,7 +81,7 @@ func NewAdmission(o AdmissionOptions) (*Admission, error) {
 // key returns the key of the environment of an expression.
 func (a *Admission) key(text string, authorizer bool, results []Type) admissionKey {
 	mutates := slices.ContainsFunc(results, Type.isMade)
-	key := admissionKey{a.minor, a.options.Params, authorizer, mutates, mutates || len(a.fields) > 0}
+	key := admissionKey{a.minor, a.options.Params, authorizer, mutates, mutates || a.defines}
 	if a.options.Stored || a.options.Known != nil && a.options.Known(text) {
 		key.minor = all
 	}
@@ -114,6 +116,7 @@ func (a *Admission) checker(key admissionKey, shared *celgo.Env) (*celgo.Env, er
 // Define compiles a variable. Expressions that are compiled later can use it. A variable that does not
 // compile is an error, and so is every evaluation that uses it.
 func (a *Admission) Define(name, text string) error {
+	a.defines = true
 	x, err := a.Compile(text, true)
 	if err != nil {
 		x = &AdmissionExpression{text: text, failed: err}
@@ -159,15 +162,17 @@ func (a *Admission) Compile(text string, authorizer bool, results ...Type) (*Adm
 	}
 	ast, issues := parse(env, text)
 	if !isBad(issues) {
-		if callsIn(ast) > maxCalls {
+		calls := callsIn(ast)
+		if calls > maxCalls {
 			return nil, whole(tooManyCalls)
 		}
 		if typeDepth(ast) > maxTypeDepth {
 			return nil, whole(tooDeep)
 		}
-		a.options.Prices.mark(ast)
-		markRounds(ast)
-		ast, issues = env.Check(ast)
+		ast, issues = check(env, text, ast, calls, func(ast *celgo.Ast) {
+			a.options.Prices.mark(ast)
+			markRounds(ast)
+		})
 	}
 	if isBad(issues) {
 		return nil, whole("compilation failed: " + described(issues, text))

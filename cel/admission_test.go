@@ -68,6 +68,7 @@ func TestPOL_04_Variables(t *testing.T) {
 		Params: map[string]any{"max": int64(3)},
 	}
 	a := admission(t)
+	require.ErrorContains(t, admission(t).Define("first", "variables.second"), "undefined field 'second'", "there is none yet")
 	require.NoError(t, a.Define("n", "object.spec.replicas"))
 	require.NoError(t, a.Define("twice", "variables.n * 2"))
 	require.NoError(t, a.Define("broken", "variables.n / 0"))
@@ -327,7 +328,7 @@ func TestCEL_11_OptionalsOfValuesThatAreNone(t *testing.T) {
 	require.True(t, holds)
 }
 
-// An evaluation ends within a hundred rounds of its loops when its request does, whatever it would still cost. The rounds
+// An evaluation ends within a few rounds of its loops when its request does, whatever it would still cost. The rounds
 // are counted by their cost: time would depend on the machine.
 func TestCEL_22_AnEvaluationEndsWithItsRequest(t *testing.T) {
 	const rounds, last = 20_000, 3_000
@@ -359,6 +360,6 @@ func TestCEL_22_AnEvaluationEndsWithItsRequest(t *testing.T) {
 		result, part := evaluate(true)
 		require.Contains(t, result, "failed: operation interrupted", text)
 		require.Greater(t, part, whole*last/rounds*9/10, "%s: it went on until the request ended", text)
-		require.Less(t, part, whole*(last+200)/rounds, "%s: and not much further", text)
+		require.Less(t, part, whole*(last+10)/rounds, "%s: and not much further", text)
 	}
 }

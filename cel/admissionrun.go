@@ -55,6 +55,7 @@ type AdmissionRun struct {
 
 	values map[string]ref.Val // of variables
 	spent  uint64             // by variables in the current evaluation
+	work   load               // of the current evaluation, and its variables
 }
 
 // Run returns a run with a budget.
@@ -91,9 +92,9 @@ func (r *AdmissionRun) Evaluate(ctx context.Context, x *AdmissionExpression) (an
 		return nil, err
 	}
 	switch made := x.code.ast.OutputType(); {
-	case made.IsExactType(Configuration().is):
+	case isConfiguration(made):
 		return configuration(v, CostLimit)
-	case made.IsExactType(Patches().is):
+	case isPatches(made):
 		return patches(v, CostLimit)
 	}
 	return plain(v, CostLimit)
@@ -106,12 +107,12 @@ func (r *AdmissionRun) value(ctx context.Context, x *AdmissionExpression) (ref.V
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	r.current, r.spent = ctx, 0
+	r.current, r.spent, r.work = ctx, 0, newWork(ctx, workLimit)
 	v, cost, err := x.code.run(ctx, r, x.code.most > cheap)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if cost += r.spent; cost > r.left {
+	if cost += r.spent + uint64(max(0, workLimit-r.work.left)); cost > r.left { //nolint:gosec // not negative
 		return nil, errOutOfBudget
 	}
 	r.left -= cost
@@ -139,6 +140,8 @@ func (r *AdmissionRun) ResolveName(name string) (any, bool) {
 		return r.namespaceObject(), true
 	case "variables":
 		return variableMap{r}, true
+	case workName:
+		return &r.work, true
 	case "authorizer":
 		return r.asker(authorizerType, authz.Attributes{User: r.in.About.User}), r.in.Ask != nil
 	case requestResource:

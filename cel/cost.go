@@ -6,6 +6,7 @@ import (
 	"github.com/google/cel-go/checker"
 	"github.com/google/cel-go/common"
 	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -128,6 +129,10 @@ func (c *costs) callCost(function, overload string, args []ref.Val, result ref.V
 		if isExtension(args[0]) {
 			return fixed(1)
 		}
+	}
+	switch overload {
+	case overloads.Equals, overloads.NotEquals, overloads.LessString, overloads.LessEqualsString, overloads.GreaterString, overloads.GreaterEqualsString:
+		return comparedTexts(args)
 	}
 	if costsOne(function) {
 		return fixed(1)
@@ -261,6 +266,8 @@ func (c *costs) EstimateCallCost(function, overload string, target *checker.AstN
 		if len(args) == 2 {
 			return estimateEqual(args[0], args[1])
 		}
+	case "string":
+		return c.estimateString(overload)
 	}
 	if costsOne(function) {
 		return fixed(1)
@@ -358,6 +365,24 @@ func (c *costs) estimateRegex(function string, target *checker.AstNode, args []c
 	return out
 }
 
+// estimateString bounds the length of a number or a time as a text. For the language it has no bound, so kube-apiserver
+// refuses messages such as 'at most ' + string(self.max).
+func (c *costs) estimateString(overload string) *checker.CallEstimate {
+	var longest uint64
+	switch overload {
+	case overloads.BoolToString, overloads.IntToString, overloads.UintToString:
+		longest = 20 // -9223372036854775808
+	case overloads.DoubleToString:
+		longest = 24 // -2.2250738585072014e-308
+	case overloads.TimestampToString, overloads.DurationToString:
+		longest = maxTimeBytes
+	}
+	if longest == 0 || c.prices.kubernetes {
+		return nil
+	}
+	return &checker.CallEstimate{CostEstimate: checker.FixedCostEstimate(1), ResultSize: &checker.SizeEstimate{Max: longest}}
+}
+
 // saturated returns n+1, or the largest number.
 func saturated(n uint64) uint64 {
 	if n == math.MaxUint64 {
@@ -450,4 +475,26 @@ func itemsOf(list checker.AstNode) checker.AstNode {
 		out.path = append(append(out.path, path...), "@items")
 	}
 	return out
+}
+
+// comparedTexts returns what it costs to compare two texts, as the language counts it. The language counts the
+// characters of both, also of a long text that is compared with a short one.
+func comparedTexts(args []ref.Val) *uint64 {
+	if len(args) != 2 {
+		return nil
+	}
+	a, ok := args[0].(types.String)
+	b, both := args[1].(types.String)
+	if !ok || !both {
+		return nil
+	}
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	size := sizeOf(a)
+	if len(b) < 4*len(a) { // otherwise it has more characters
+		size = min(size, sizeOf(b))
+	}
+	cost := uint64(math.Ceil(float64(size) * perCharacter))
+	return &cost
 }

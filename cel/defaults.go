@@ -25,7 +25,7 @@ func (r *Rules) ValidateDefaults(
 	if ctx == nil {
 		return noContext(at)
 	}
-	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, most: maxRuleProblems, judged: r.judged}
+	e := &evaluation{ctx: ctx, left: ObjectCostLimit, work: objectWorkLimit, count: true, most: maxRuleProblems, judged: r.judged}
 	e.visitDefaults(r.root, document, at)
 	return e.problems
 }
@@ -50,12 +50,12 @@ func (e *evaluation) visitDefaults(n *node, document map[string]any, at *status.
 // visitDefault evaluates the rules for a value that replaces itself, and then for a new one. Only
 // the dearer of both counts.
 func (e *evaluation) visitDefault(n *node, v value) {
-	found, left := len(e.problems), e.left
+	found, left, work := len(e.problems), e.left, e.work
 	if e.visit(n, v); len(e.problems) > found || e.ended {
 		return
 	}
-	kept := e.left
-	v.old, e.left = nil, left
+	kept, keptWork := e.left, e.work
+	v.old, e.left, e.work = nil, left, work
 	e.visit(n, v)
-	e.left = min(e.left, kept)
+	e.left, e.work = min(e.left, kept), min(e.work, keptWork)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	celgo "github.com/google/cel-go/cel"
+	celast "github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/debug"
 
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/openapi"
@@ -12,6 +14,9 @@ import (
 
 // SetLimit replaces CostLimit for what e compiles from now on. The whole budget takes seconds.
 func (e *Environment) SetLimit(limit uint64) { e.limit = limit }
+
+// SetWork limits what evaluations for an object may do. The whole budget takes seconds.
+func (r *Rules) SetWork(limit int64) { r.work = limit }
 
 // Asked is what an expression comes to.
 type Asked struct {
@@ -37,7 +42,7 @@ func Ask(ctx context.Context, schema *openapi.Schema, object map[string]any, rul
 	}
 	e := rules.root.rules[0].check
 	ask := func(count bool) Asked {
-		v, cost, err := e.run(ctx, &variables{self: view(object, rules.root.schema)}, count)
+		v, cost, err := e.run(ctx, &variables{self: view(object, rules.root.schema, nil), work: newWork(ctx, workLimit)}, count)
 		out := Asked{Most: e.most, Cost: cost, Counted: count || e.plain == nil}
 		if err != nil {
 			out.Result = "failed: " + err.Error()
@@ -57,7 +62,7 @@ func AskAdmission(ctx context.Context, a *Admission, in AdmissionInput, text str
 		return err.Error(), "", 0
 	}
 	run := a.Run(in, BindingCostLimit)
-	run.current = ctx
+	run.current, run.work = ctx, newWork(ctx, workLimit)
 	v, cost, err := x.code.run(ctx, run, true)
 	cost += run.spent
 	if err != nil {
@@ -105,4 +110,59 @@ func Expressions(all ...*Rules) int {
 		visit(r.root)
 	}
 	return len(found)
+}
+
+// Checked is what the types of an expression are found to be.
+type Checked struct {
+	Types      map[int64]string
+	References map[int64][]string
+	Places     map[int64]celast.OffsetRange
+	Text       string
+}
+
+// CheckBothWays checks the types of a rule as a whole, and in terms. Each is nil where that way says nothing.
+func CheckBothWays(schema *openapi.Schema, rule string) (whole, terms *Checked, err error) {
+	c := &compiler{options: RuleOptions{Prices: KubernetesPrices()}}
+	if err := c.prepare(); err != nil {
+		return nil, nil, err
+	}
+	s, _ := c.newScope(schema)
+	env, err := s.env(c, true, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	parsed := func() *celgo.Ast {
+		ast, issues := parse(env, rule)
+		if isBad(issues) {
+			return nil
+		}
+		c.options.Prices.mark(ast)
+		markRounds(ast)
+		return ast
+	}
+	if parsed() == nil {
+		return nil, nil, nil
+	}
+	if checked, issues := env.Check(parsed()); !isBad(issues) {
+		whole = checkedOf(checked)
+	}
+	ast := parsed()
+	if operands := termsOf(ast.NativeRep().Expr()); len(operands) > 0 {
+		if checked := checkInTerms(env, ast, operands); checked != nil {
+			terms = checkedOf(checked)
+		}
+	}
+	return whole, terms, nil
+}
+
+func checkedOf(ast *celgo.Ast) *Checked {
+	native := ast.NativeRep()
+	out := &Checked{map[int64]string{}, map[int64][]string{}, native.SourceInfo().OffsetRanges(), debug.ToDebugString(native.Expr())}
+	for id, t := range native.TypeMap() {
+		out.Types[id] = t.String()
+	}
+	for id, r := range native.ReferenceMap() {
+		out.References[id] = append([]string{r.Name, fmt.Sprint(r.Value)}, r.OverloadIDs...)
+	}
+	return out
 }

@@ -106,6 +106,7 @@ func (e *expression) run(ctx context.Context, vars interpreter.Activation, count
 // variables are self and oldSelf.
 type variables struct {
 	self, old ref.Val // old is nil if there is none
+	work      load
 }
 
 // ResolveName returns the value of a variable.
@@ -115,6 +116,8 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		return v.self, true
 	case "oldSelf":
 		return v.old, v.old != nil
+	case workName:
+		return &v.work, true
 	}
 	return nil, false
 }

@@ -2,6 +2,7 @@ package cel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/typed"
 	"github.com/kindwright/kindwright/openapi"
 )
@@ -25,6 +27,11 @@ import (
 //		Claims map[string]any `json:"claims,omitempty"`
 //	}
 //	allowed, err := cel.NewExpression[input]("user == widget.spec.owner || claims.?admin.orValue(false)", cel.Bool())
+//
+// An expression sees what encoding/json writes, under the same names: a field without a tag has its Go name, so that of
+// an authn.User is user.Name. A struct whose fields are left out is absent: has(widget.metadata) or widget.?metadata tells.
+// Types that cannot be written as JSON, such as authz.Attributes, cannot be inputs: copy what expressions may see of a
+// request into fields of a struct.
 //
 // Expressions have the libraries of rules in schemas. It is safe for concurrent use.
 type Expression[T any] struct {
@@ -47,6 +54,10 @@ func NewExpression[T any](text string, results ...Type) (*Expression[T], error) 
 	}
 	if schema.Type != openapi.Object || len(schema.Properties) == 0 {
 		return nil, fmt.Errorf("expressions about %s: it is not a struct with fields", reflect.TypeFor[T]())
+	}
+	_, err = typed.Encode(new(T))
+	if _, bad := errors.AsType[*json.TypeError](err); bad { // otherwise each evaluation would say so
+		return nil, fmt.Errorf("expressions about %s: %w", reflect.TypeFor[T](), err)
 	}
 	base, err := bases.of(all)
 	if err != nil {
@@ -83,8 +94,16 @@ func NewExpression[T any](text string, results ...Type) (*Expression[T], error) 
 	return out, out.code.plan()
 }
 
+// errNotMade is about a mistake of the program, which would be a panic below.
+var errNotMade = errors.New("the expression was not made by NewExpression")
+
 // String returns the expression.
-func (x *Expression[T]) String() string { return x.code.text }
+func (x *Expression[T]) String() string {
+	if x == nil || x.code == nil {
+		return ""
+	}
+	return x.code.text
+}
 
 // Evaluate returns the value of the expression for an input, as decoded JSON. It stops with the cause of
 // the context when that ends, and with [ErrBudget] when the expression costs more than [RuleCostLimit].
@@ -110,6 +129,9 @@ func (x *Expression[T]) Holds(ctx context.Context, input T) (bool, error) {
 }
 
 func (x *Expression[T]) run(ctx context.Context, input T) (ref.Val, error) {
+	if x == nil || x.code == nil {
+		return nil, errNotMade
+	}
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
@@ -117,7 +139,9 @@ func (x *Expression[T]) run(ctx context.Context, input T) (ref.Val, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, _, err := x.code.run(ctx, &goInput{fields: x.fields, object: object}, true)
+	in := &goInput{fields: x.fields, object: object, work: newWork(ctx, workLimit)}
+	v, _, err := x.code.run(ctx, in, true)
+	in.work = load{} // the result is read afterwards, which has limits of its own
 	switch {
 	case err == nil:
 		return v, nil
@@ -133,10 +157,14 @@ func (x *Expression[T]) run(ctx context.Context, input T) (ref.Val, error) {
 type goInput struct {
 	fields map[string]field
 	object map[string]any
+	work   load
 }
 
 // ResolveName returns the value of a variable. A field that is left out is null.
 func (in *goInput) ResolveName(name string) (any, bool) {
+	if name == workName {
+		return &in.work, true
+	}
 	f, ok := in.fields[name]
 	if !ok {
 		return nil, false
@@ -149,7 +177,7 @@ func (in *goInput) ResolveName(name string) (any, bool) {
 	case f.dynamic:
 		return v, true
 	}
-	return view(v, f.schema), true
+	return view(v, f.schema, &in.work), true
 }
 
 // Parent returns nil: there are no other variables.

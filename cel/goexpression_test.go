@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/cel"
 )
 
@@ -114,4 +115,28 @@ func TestCEL_01_ExpressionsAboutGoTypes(t *testing.T) {
 	cancel(gone)
 	_, err = x.Holds(ctx, input)
 	require.ErrorIs(t, err, gone)
+}
+
+// An input that cannot be written as JSON is a mistake when the expression is made, not for each evaluation.
+func TestCEL_01_InputsThatCannotBeWritten(t *testing.T) {
+	type asked struct {
+		User    string           `json:"user"`
+		Request authz.Attributes `json:"request"`
+	}
+	_, err := cel.NewExpression[asked]("user == 'alice'", cel.Bool())
+	require.ErrorContains(t, err, "expressions about cel_test.asked: ")
+	require.ErrorContains(t, err, "request.Labels")
+
+	byPointer, err := cel.NewExpression[*transfer]("true", cel.Bool())
+	require.NoError(t, err)
+	holds, err := byPointer.Holds(t.Context(), &transfer{})
+	require.NoError(t, err)
+	require.True(t, holds)
+
+	var none cel.Expression[transfer]
+	_, err = none.Holds(t.Context(), transfer{})
+	require.ErrorContains(t, err, "not made by NewExpression")
+	_, err = (*cel.Expression[transfer])(nil).Evaluate(t.Context(), transfer{})
+	require.ErrorContains(t, err, "not made by NewExpression")
+	require.Empty(t, none.String())
 }

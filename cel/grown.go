@@ -44,6 +44,9 @@ type addition struct{ interpreter.InterpretableCall }
 // Exec adds.
 func (a *addition) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	v := a.InterpretableCall.Exec(frame)
+	if units := weighList(v); units > 0 {
+		workOf(frame).spend(units)
+	}
 	if isOvergrown(operators.Add, v) {
 		return overrunError()
 	}
@@ -78,6 +81,9 @@ func (c *comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		if !counts(left, &rest) || !counts(right, &rest) {
 			return overrunError()
 		}
+	}
+	if units := weighComparison(c.kind, left, right); units > 0 {
+		workOf(frame).spend(units)
 	}
 	switch c.kind {
 	case operators.Equals:

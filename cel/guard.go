@@ -9,7 +9,6 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
@@ -34,7 +33,8 @@ const (
 func isGuarded(function string) bool {
 	switch function {
 	case "join", "replace", "format", "split", "matches", "find", "findAll", "distinct", "sort", "@sortByAssociatedKeys", "flatten",
-		"sets.contains", "sets.intersects", "sets.equivalent", "indexOf", "lastIndexOf", "isSorted", "sum", "min", "max":
+		"sets.contains", "sets.intersects", "sets.equivalent", "indexOf", "lastIndexOf", "isSorted", "sum", "min", "max",
+		"size", "charAt", "getQuery", "getEscapedPath", "reverse", "slice":
 		return true
 	}
 	return false
@@ -45,7 +45,7 @@ func isGuarded(function string) bool {
 func guards(env *celgo.Env) celgo.ProgramOption {
 	return celgo.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
-		if !ok || !isGuarded(call.Function()) {
+		if !ok || !isGuarded(call.Function()) && !(isTimeOf(call.Function()) && len(call.Args()) > 1) {
 			return i, nil
 		}
 		bindings, err := env.Functions()[call.Function()].Bindings()
@@ -55,30 +55,12 @@ func guards(env *celgo.Env) celgo.ProgramOption {
 		for _, name := range []string{call.OverloadID(), call.Function()} {
 			for _, b := range bindings {
 				if b.Operator == name {
-					return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), guarded(call.Function(), b)), nil
+					return &watched{InterpretableCall: call, to: b}, nil
 				}
 			}
 		}
 		return i, nil
 	})
-}
-
-// guarded returns a function that looks at its arguments before it calls another.
-func guarded(function string, to *functions.Overload) functions.FunctionOp {
-	return func(args ...ref.Val) ref.Val {
-		if !isBearable(function, args) {
-			return overrunError()
-		}
-		switch {
-		case len(args) == 1 && to.Unary != nil:
-			return to.Unary(args[0])
-		case len(args) == 2 && to.Binary != nil:
-			return to.Binary(args[0], args[1])
-		case to.Function != nil:
-			return to.Function(args...)
-		}
-		return types.MaybeNoSuchOverloadErr(args[0])
-	}
 }
 
 // overrunError ends an evaluation that counts, and fails one that does not.
@@ -103,6 +85,8 @@ func isBearable(function string, args []ref.Val) bool {
 		return len(args) < 2 || pieces(texts[0], texts[1]) <= maxMadeTexts
 	case "matches", "find":
 		return len(args) < 2 || isReadable(texts[1])
+	case "size", "charAt", "getQuery", "getEscapedPath", "reverse", "slice":
+		return true // see weighCall
 	case "findAll":
 		return len(texts[0]) <= maxMadeTexts && (len(args) < 2 || isReadable(texts[1]))
 	}

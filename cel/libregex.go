@@ -4,6 +4,7 @@ import (
 	"regexp"
 
 	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -24,21 +25,24 @@ func regexLibrary() []celgo.EnvOption {
 
 // constantPatterns compiles patterns that are written in the expression once.
 func constantPatterns() celgo.ProgramOption {
-	optimize := func(function string, run func(*regexp.Regexp, []ref.Val) ref.Val) *interpreter.RegexOptimization {
+	optimize := func(function, overload string, run func(*regexp.Regexp, []ref.Val) ref.Val) *interpreter.RegexOptimization {
 		return &interpreter.RegexOptimization{
-			Function: function, RegexIndex: 1,
+			Function: function, OverloadID: overload, RegexIndex: 1,
 			Factory: func(call interpreter.InterpretableCall, pattern string) (interpreter.InterpretableCall, error) {
-				compiled, err := regexp.Compile(pattern)
-				if err != nil {
-					return nil, err
-				}
-				return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
-					return run(compiled, args)
-				}), nil
+				return newMatch(call, pattern, run)
 			},
 		}
 	}
-	return celgo.OptimizeRegex(optimize("find", firstOf), optimize("findAll", allOf))
+	return celgo.OptimizeRegex(optimize("find", "", firstOf), optimize("findAll", "", allOf),
+		optimize("matches", overloads.Matches, isMatch), optimize("matches", overloads.MatchesString, isMatch))
+}
+
+func isMatch(pattern *regexp.Regexp, args []ref.Val) ref.Val {
+	text, ok := args[0].(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(args[0])
+	}
+	return types.Bool(pattern.MatchString(string(text)))
 }
 
 func findFirst(args ...ref.Val) ref.Val { return compiledPattern(args, firstOf) }

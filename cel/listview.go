@@ -20,13 +20,19 @@ import (
 type listView struct {
 	items  []any // of a tree; or values that an expression added
 	schema *openapi.Schema
+	work   *load // of the evaluation that reads it; may be nil
+}
+
+// isKeyed reports whether the list has no item twice.
+func (l *listView) isKeyed() bool {
+	return l.schema.ListType == openapi.ListSet || l.schema.ListType == openapi.ListMap
 }
 
 func (l *listView) Type() ref.Type                   { return types.ListType }
 func (l *listView) Value() any                       { return l.items }
 func (l *listView) Size() ref.Val                    { return types.Int(len(l.items)) }
 func (l *listView) ConvertToType(t ref.Type) ref.Val { return convert(l, t) }
-func (l *listView) at(i int) ref.Val                 { return view(l.items[i], l.schema.Items) }
+func (l *listView) at(i int) ref.Val                 { return view(l.items[i], l.schema.Items, l.work) }
 
 // ConvertToNative returns a list of text for functions that need one, and the tree for others.
 func (l *listView) ConvertToNative(t reflect.Type) (any, error) {
@@ -99,10 +105,11 @@ func (l *listView) Equal(other ref.Val) ref.Val {
 	if l.Size() != lister.Size() {
 		return types.False
 	}
-	if l.schema.ListType == openapi.ListSet || l.schema.ListType == openapi.ListMap {
+	if l.isKeyed() {
 		return l.sameItems(lister)
 	}
 	for i := range l.items {
+		l.work.look(i)
 		if same := l.at(i).Equal(lister.Get(types.Int(i))); same != types.True {
 			return same
 		}
@@ -117,6 +124,7 @@ func (l *listView) sameItems(other traits.Lister) ref.Val {
 		byKey[l.key(item)] = i
 	}
 	for j, item := range rawItems(other) {
+		l.work.look(j)
 		i, ok := byKey[l.key(item)]
 		if !ok {
 			return types.False
@@ -150,14 +158,15 @@ func (l *listView) Add(other ref.Val) ref.Val {
 		return types.MaybeNoSuchOverloadErr(other)
 	}
 	items := slices.Clone(l.items)
-	keyed := l.schema.ListType == openapi.ListSet || l.schema.ListType == openapi.ListMap
+	keyed := l.isKeyed()
 	byKey := map[string]int{}
 	if keyed {
 		for i, item := range l.items {
 			byKey[l.key(item)] = i
 		}
 	}
-	for _, item := range rawItems(lister) {
+	for j, item := range rawItems(lister) {
+		l.work.look(j)
 		if keyed {
 			key := l.key(item)
 			if i, taken := byKey[key]; taken {
@@ -168,7 +177,7 @@ func (l *listView) Add(other ref.Val) ref.Val {
 		}
 		items = append(items, item)
 	}
-	return &listView{items: items, schema: l.schema}
+	return &listView{items: items, schema: l.schema, work: l.work}
 }
 
 // key returns what tells an item from the others.

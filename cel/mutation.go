@@ -30,7 +30,19 @@ func Patches() Type { return Type{is: celgo.ListType(celgo.ObjectType(patchName)
 
 // isMade reports whether values of the type are made with Object{} or JSONPatch{}.
 func (t Type) isMade() bool {
-	return t.is.IsExactType(Configuration().is) || t.is.IsExactType(Patches().is)
+	return isConfiguration(t.is) || isPatches(t.is)
+}
+
+func isConfiguration(t *types.Type) bool {
+	return t.Kind() == types.StructKind && t.TypeName() == configurationName
+}
+
+func isPatches(t *types.Type) bool {
+	if t.Kind() != types.ListKind {
+		return false
+	}
+	item := t.Parameters()[0]
+	return item.Kind() == types.StructKind && item.TypeName() == patchName
 }
 
 // builder is the type provider of the types Object, Object.spec, … and JSONPatch. Any name that

@@ -24,7 +24,7 @@ const (
 	CostLimit = 1_000_000
 
 	// interruptFrequency is after how many rounds of a loop the context is looked at.
-	interruptFrequency = 100
+	interruptFrequency = 1
 )
 
 // ErrBudget is wrapped by the error of an evaluation that costs more than [CostLimit], or whose

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -61,6 +62,7 @@ type Rules struct {
 	whole     bool                     // see Whole
 	evaluated func(took time.Duration) // see Timing; may be nil
 	judged    []status.FieldError      // see RuleOptions.Problems
+	work      int64                    // for tests: what evaluations for an object may do, if not objectWorkLimit
 }
 
 // Whole returns the rules for updates that have to be valid as a whole: a rule counts also if the value
@@ -128,7 +130,10 @@ func CompileRules(schema *openapi.Schema, o RuleOptions) (*Rules, []status.Field
 		at = at.Child(o.Path)
 	}
 	one := uint64(1)
-	root, _ := c.compile(place{schema: schema, structure: schema, at: at, count: &one, root: true})
+	whole := place{schema: schema, structure: schema, at: at, count: &one, root: true}
+	ahead := c.compileAhead(whole)
+	root, _ := c.compile(whole)
+	runtime.KeepAlive(ahead)
 	c.total(at)
 	out := &Rules{root: root, judged: o.Problems}
 	if problems := append(c.malformed, c.problems...); len(problems)+len(o.Problems) > 0 {
@@ -146,7 +151,8 @@ type compiler struct {
 	options   RuleOptions
 	new, base *celgo.Env
 	shared    *Compiled
-	open      map[*openapi.Schema]*node // schemas that are being compiled, for types that contain themselves
+	open      map[*openapi.Schema]*node   // schemas that are being compiled, for types that contain themselves
+	found     func(*node, []openapi.Rule) // if set, is told of rules in place of compiling them
 
 	malformed []status.FieldError // rules that are not looked at any further
 	problems  []status.FieldError
@@ -407,17 +413,30 @@ func (s *scope) env(c *compiler, known, optional bool) (*celgo.Env, error) {
 	return env, err
 }
 
+// newScope returns the scope of a schema, and whether expressions can have a type for it.
+func (c *compiler) newScope(schema *openapi.Schema) (*scope, bool) {
+	sh := newShapes(c.base.CELTypeProvider())
+	s := &scope{shapes: sh, costs: &costs{prices: c.options.Prices, shapes: sh, root: schema}, made: map[scopeKey]*celgo.Env{}, alike: map[*openapi.Schema]bool{}}
+	if !sh.isReachable(schema) {
+		return nil, false
+	}
+	s.self = sh.typeOf(schema, "@self")
+	return s, true
+}
+
 // compileRules compiles the rules of one schema and adds up what they can cost.
 func (c *compiler) compileRules(n *node, p place) {
-	sh := newShapes(c.base.CELTypeProvider())
-	s := scope{shapes: sh, costs: &costs{prices: c.options.Prices, shapes: sh, root: n.schema}, made: map[scopeKey]*celgo.Env{}, alike: map[*openapi.Schema]bool{}}
-	if !sh.isReachable(n.schema) {
+	if c.found != nil {
+		c.found(n, p.schema.Rules)
+		return
+	}
+	s, ok := c.newScope(n.schema)
+	if !ok {
 		c.fail(meta.CauseInternalError, p.at.Child("x-kubernetes-validations"), nil,
 			"internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")
 		return
 	}
-	s.self = sh.typeOf(n.schema, "@self")
-	count := uint64(maxRequestBytes / (sh.shortest(n.schema) + 1)) //nolint:gosec // positive
+	count := uint64(maxRequestBytes / (s.shapes.shortest(n.schema) + 1)) //nolint:gosec // positive
 	if p.count != nil {
 		count = *p.count
 	}
@@ -426,7 +445,7 @@ func (c *compiler) compileRules(n *node, p place) {
 			return // reported once
 		}
 		at := p.at.Child("x-kubernetes-validations").Index(i)
-		r := c.compileRule(&s, described, at, count)
+		r := c.compileRule(s, described, at, count)
 		if r.check != nil && r.usesOld && p.isFixed {
 			c.fail(meta.CauseFieldValueInvalid, at.Child("rule"), described.Rule,
 				fmt.Sprintf("oldSelf cannot be used on the uncorrelatable portion of the schema within %s", cmp.Or(p.fixed.String(), noPath)))
@@ -535,9 +554,10 @@ func (c *compiler) newExpression(s *scope, key sharedKey, result *types.Type, wh
 		if typeDepth(ast) > maxTypeDepth {
 			return nil, what + tooDeep
 		}
-		c.options.Prices.mark(ast)
-		markRounds(ast)
-		ast, issues = env.Check(ast)
+		ast, issues = check(env, text, ast, calls, func(ast *celgo.Ast) {
+			c.options.Prices.mark(ast)
+			markRounds(ast)
+		})
 	}
 	switch {
 	case isBad(issues):

@@ -323,3 +323,17 @@ func TestRulesStopWithTheirContext(t *testing.T) {
 	problems := rules.Validate(ctx, tree(m{"l": many}), nil, false, nil)
 	require.Equal(t, []string{"spec: Internal error: validation was cancelled: the client is gone"}, texts(problems))
 }
+
+// A number in a message has a bound, except by the prices of kube-apiserver, which knows none.
+func TestCRD_13_MessagesWithNumbers(t *testing.T) {
+	spec := object("n", &openapi.Schema{Type: openapi.Integer}, "b", &openapi.Schema{Type: openapi.Boolean}, "f", &openapi.Schema{Type: openapi.Number},
+		"at", &openapi.Schema{Type: openapi.String, Format: "date-time"}, "wait", &openapi.Schema{Type: openapi.String, Format: "duration"})
+	for _, field := range []string{"n", "b", "f", "at", "wait"} {
+		rule := openapi.Rule{Rule: "has(self.spec." + field + ")", MessageExpression: "'it is ' + string(self.spec." + field + ")"}
+		_, problems := cel.CompileRules(kind(t, spec, rule), cel.RuleOptions{})
+		require.Empty(t, problems, field)
+		_, problems = cel.CompileRules(kind(t, spec, rule), cel.RuleOptions{Prices: cel.KubernetesPrices()})
+		require.NotEmpty(t, problems, field)
+		require.Contains(t, problems[0].Detail, "estimated messageExpression cost exceeds budget", field)
+	}
+}

@@ -126,21 +126,12 @@ func (sh *shapes) resource(s *openapi.Schema) *openapi.Schema {
 }
 
 func asResource(s *openapi.Schema) *openapi.Schema {
-	text := &openapi.Schema{Type: openapi.String}
-	field := func(of *openapi.Schema, name string) openapi.Property {
-		if of != nil {
-			if own, ok := of.Property(name); ok && own.Type == openapi.String {
-				return openapi.Property{Name: name, Schema: own}
-			}
-		}
-		return openapi.Property{Name: name, Schema: text}
-	}
-	given, _ := s.Property("metadata")
 	out := &openapi.Schema{
 		Type: openapi.Object, Required: s.Required, Nullable: s.Nullable, MapType: s.MapType, PreserveUnknown: s.PreserveUnknown,
-		Properties: []openapi.Property{field(s, "apiVersion"), field(s, "kind"), {Name: "metadata", Schema: &openapi.Schema{
-			Type: openapi.Object, Properties: []openapi.Property{field(given, "name"), field(given, "generateName")},
-		}}},
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		field, _ := resourceProperty(s, name)
+		out.Properties = append(out.Properties, openapi.Property{Name: name, Schema: field})
 	}
 	for _, p := range s.Properties {
 		if p.Name != "apiVersion" && p.Name != "kind" && p.Name != "metadata" {
@@ -148,6 +139,30 @@ func asResource(s *openapi.Schema) *openapi.Schema {
 		}
 	}
 	return out
+}
+
+// resourceProperty returns the schema of a field of a complete object as expressions see it.
+func resourceProperty(s *openapi.Schema, name string) (*openapi.Schema, bool) {
+	given, ok := s.Property(name)
+	switch name {
+	case "apiVersion", "kind":
+		return ownText(s, name), true
+	case "metadata":
+		return &openapi.Schema{Type: openapi.Object, Properties: []openapi.Property{
+			{Name: "name", Schema: ownText(given, "name")}, {Name: "generateName", Schema: ownText(given, "generateName")},
+		}}, true
+	}
+	return given, ok
+}
+
+// ownText returns the schema of a field that is a text, whatever else is declared. of may be nil.
+func ownText(of *openapi.Schema, name string) *openapi.Schema {
+	if of != nil {
+		if own, ok := of.Property(name); ok && own.Type == openapi.String {
+			return own
+		}
+	}
+	return &openapi.Schema{Type: openapi.String}
 }
 
 // seen returns the schema that expressions see in the place of a part of another schema.

@@ -1,6 +1,7 @@
 package cel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -48,13 +49,13 @@ func (r *Rules) Validate(ctx context.Context, object, old map[string]any, sound 
 		start := time.Now()
 		defer func() { r.evaluated(time.Since(start)) }()
 	}
-	e := &evaluation{ctx: ctx, left: ObjectCostLimit, count: !sound, whole: r.whole}
+	e := r.evaluation(ctx, !sound)
 	if sound {
 		e.left /= boundMargin
 	}
 	e.run(r.root, object, old)
 	if e.exceeded && !e.count { // by the bounds; what the rules really cost may be less
-		e = &evaluation{ctx: ctx, left: ObjectCostLimit, count: true, whole: r.whole}
+		e = r.evaluation(ctx, true)
 		e.run(r.root, object, old)
 	}
 	if warn != nil {
@@ -65,10 +66,16 @@ func (r *Rules) Validate(ctx context.Context, object, old map[string]any, sound 
 	return e.problems
 }
 
+// evaluation returns the beginning of one.
+func (r *Rules) evaluation(ctx context.Context, count bool) *evaluation {
+	return &evaluation{ctx: ctx, left: ObjectCostLimit, work: cmp.Or(r.work, objectWorkLimit), count: count, whole: r.whole}
+}
+
 // evaluation evaluates the rules for one object.
 type evaluation struct {
 	ctx      context.Context //nolint:containedctx // of one call
 	left     int64           // of the budget
+	work     int64           // see load
 	count    bool            // what the rules really cost
 	whole    bool            // see Rules.Whole
 	most     int             // problems that are looked for; 0 is no limit
@@ -193,7 +200,8 @@ func (e *evaluation) evaluate(n *node, v value) {
 		e.fail(v.at, meta.CauseFieldValueInvalid, kind, untypedRules)
 		return
 	}
-	vars := &variables{self: view(v.now, n.schema)}
+	vars := &variables{work: newWork(e.ctx, e.work)}
+	vars.self = rootView(v.now, n.schema, &vars.work)
 	for _, r := range n.rules {
 		if e.ended {
 			return
@@ -202,23 +210,32 @@ func (e *evaluation) evaluate(n *node, v value) {
 			continue // there is nothing to compare with
 		}
 		if r.usesOld || r.message != nil {
-			vars.old = oldSelf(n, v, r.OptionalOldSelf)
+			vars.old = oldSelf(n, v, r.OptionalOldSelf, &vars.work)
 		}
 		e.evaluateRule(n, v, r, vars)
 	}
 }
 
 // oldSelf returns the value of the variable, or nil if there is none.
-func oldSelf(n *node, v value, optional bool) ref.Val {
+func oldSelf(n *node, v value, optional bool, w *load) ref.Val {
 	switch {
 	case v.old != nil && optional:
-		return types.OptionalOf(view(v.old, n.schema))
+		return types.OptionalOf(rootView(v.old, n.schema, w))
 	case v.old != nil:
-		return view(v.old, n.schema)
+		return rootView(v.old, n.schema, w)
 	case optional:
 		return types.OptionalNone
 	}
 	return nil
+}
+
+// ask evaluates an expression. What it may do is limited for itself, and for all of one object together.
+func (e *evaluation) ask(x *expression, vars *variables) (ref.Val, uint64, error) {
+	most := min(workLimit, e.work)
+	vars.work.left = most
+	result, cost, err := x.run(e.ctx, vars, e.count)
+	e.work -= most - vars.work.left
+	return result, cost, err
 }
 
 func (e *evaluation) evaluateRule(n *node, v value, r *rule, vars *variables) {
@@ -229,7 +246,7 @@ func (e *evaluation) evaluateRule(n *node, v value, r *rule, vars *variables) {
 		}
 		return
 	}
-	result, cost, err := r.check.run(e.ctx, vars, e.count)
+	result, cost, err := e.ask(r.check, vars)
 	if !e.spend(cost) {
 		e.fail(v.at, meta.CauseFieldValueInvalid, kind, outOfBudget)
 		return
@@ -314,7 +331,7 @@ func (e *evaluation) explain(r *rule, vars *variables) (text, problem string) {
 	if r.message == nil {
 		return plain, ""
 	}
-	result, cost, err := r.message.run(e.ctx, vars, e.count)
+	result, cost, err := e.ask(r.message, vars)
 	if !e.spend(cost) {
 		return "", "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run"
 	}

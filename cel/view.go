@@ -21,8 +21,8 @@ import (
 // but scalars, when these are read.
 
 // view returns the value of a part of a tree. A part that does not fit its schema is an error: the
-// rule that reads it fails.
-func view(v any, s *openapi.Schema) ref.Val {
+// rule that reads it fails. w may be nil.
+func view(v any, s *openapi.Schema, w *load) ref.Val {
 	switch t := v.(type) {
 	case nil:
 		if s.Nullable {
@@ -35,35 +35,42 @@ func view(v any, s *openapi.Schema) ref.Val {
 	switch formOf(s) {
 	case formObject:
 		if object, ok := v.(map[string]any); ok {
-			if s.EmbeddedObject {
-				s = asResource(s)
-			}
-			return &objectView{members{object, s}}
+			return &objectView{members{object, s, w}}
 		}
 		return types.NewErr("invalid data, expected a map for the provided schema with type=object")
 	case formMap:
 		if object, ok := v.(map[string]any); ok {
-			return &mapView{members{object, s}}
+			return &mapView{members{object, s, w}}
 		}
 		return types.NewErr("invalid data, expected a map for the provided schema with type=object")
 	case formList:
 		if items, ok := v.([]any); ok {
-			return &listView{items: items, schema: s}
+			return &listView{items: items, schema: s, work: w}
 		}
 		return types.NewErr("invalid data, expected an array for the provided schema with type=array")
 	case formHidden:
 		return hidden{v}
 	}
-	return scalarView(v, s)
+	return scalarView(v, s, w)
 }
 
-func scalarView(v any, s *openapi.Schema) ref.Val {
+// rootView is view before a program runs, which is what steps end: a scalar takes nothing.
+func rootView(v any, s *openapi.Schema, w *load) ref.Val {
+	switch formOf(s) {
+	case formObject, formMap, formList:
+		return view(v, s, w)
+	}
+	return view(v, s, nil)
+}
+
+func scalarView(v any, s *openapi.Schema, w *load) ref.Val {
 	switch t := v.(type) {
 	case string:
 		switch f := formOf(s); f {
 		case formString, formIntOrString:
 			return types.String(t)
 		case formBytes, formDuration, formDate, formTime:
+			w.spend(ofLarge(len(t), bytesOfWork))
 			return textView(t, f)
 		}
 	case int64:
@@ -189,6 +196,7 @@ func raw(v ref.Val) any {
 type members struct {
 	object map[string]any
 	schema *openapi.Schema
+	work   *load // of the evaluation that reads them; may be nil
 }
 
 func (m members) Type() ref.Type { return types.MapType }
@@ -230,6 +238,14 @@ func contains(m traits.Mapper, key ref.Val) ref.Val {
 // objectView is an object with declared fields, which expressions reach by identifiers.
 type objectView struct{ members }
 
+// property returns the schema of a field. A complete object is asked often, so no schema is made for it.
+func (o *objectView) property(name string) (*openapi.Schema, bool) {
+	if o.schema.EmbeddedObject {
+		return resourceProperty(o.schema, name)
+	}
+	return o.schema.Property(name)
+}
+
 // Find returns a field. A field that is null is absent.
 func (o *objectView) Find(key ref.Val) (ref.Val, bool) {
 	identifier, ok := key.(types.String)
@@ -244,23 +260,24 @@ func (o *objectView) Find(key ref.Val) (ref.Val, bool) {
 	if !ok || v == nil {
 		return nil, false
 	}
-	child, ok := o.schema.Property(name)
+	child, ok := o.property(name)
 	if !ok {
 		return nil, false
 	}
-	return view(v, child), true
+	return view(v, child, o.work), true
 }
 
 func (o *objectView) Get(key ref.Val) ref.Val          { return get(o, key) }
 func (o *objectView) Contains(key ref.Val) ref.Val     { return contains(o, key) }
 func (o *objectView) ConvertToType(t ref.Type) ref.Val { return convert(o, t) }
-func (o *objectView) Equal(other ref.Val) ref.Val      { return o.equal(o, other, o.schema.Property) }
+func (o *objectView) Equal(other ref.Val) ref.Val      { return o.equal(o, other, o.property) }
 
 // Iterator returns the identifiers of the declared fields that are present.
 func (o *objectView) Iterator() traits.Iterator {
+	o.work.order(len(o.object))
 	var names []string
 	for name := range o.object {
-		if _, declared := o.schema.Property(name); declared {
+		if _, declared := o.property(name); declared {
 			if identifier, ok := escape(name); ok {
 				name = identifier
 			}
@@ -284,7 +301,7 @@ func (m *mapView) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	return view(v, m.schema.AdditionalProperties), true
+	return view(v, m.schema.AdditionalProperties, m.work), true
 }
 
 func (m *mapView) Get(key ref.Val) ref.Val          { return get(m, key) }
@@ -298,6 +315,7 @@ func (m *mapView) Equal(other ref.Val) ref.Val {
 // Iterator returns the keys in order, so that the cost of an evaluation is the same each time.
 // Source: CEL-22.
 func (m *mapView) Iterator() traits.Iterator {
+	m.work.order(len(m.object))
 	return &nameIterator{names: slices.Sorted(maps.Keys(m.object))}
 }
 
@@ -311,7 +329,10 @@ func (m members) equal(self traits.Mapper, other ref.Val, schema func(string) (*
 	if self.Size() != mapper.Size() {
 		return types.False
 	}
+	round := 0
 	for name, value := range m.object {
+		round++
+		m.work.look(round)
 		if _, declared := schema(name); !declared {
 			o, ok := other.(*objectView)
 			if !ok {

@@ -28,11 +28,20 @@ func tooMuch(calls int) string {
 	return errTables.Error()
 }
 
-// callsIn returns the number of calls in a parsed expression, with those that its macros are made of.
-func callsIn(parsed *celgo.Ast) (n int) {
-	celast.PreOrderVisit(parsed.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
-		if e.Kind() == celast.CallKind {
+// callsOfLoop is how many calls a loop counts for. It has that many types to find out.
+const callsOfLoop = 6
+
+// callsIn returns the number of calls in a parsed expression, with those that its macros are made of, and counts
+// the loops of these as several.
+func callsIn(parsed *celgo.Ast) int { return callsBelow(parsed.NativeRep().Expr()) }
+
+func callsBelow(e celast.Expr) (n int) {
+	celast.PreOrderVisit(e, celast.NewExprVisitor(func(e celast.Expr) {
+		switch e.Kind() {
+		case celast.CallKind:
 			n++
+		case celast.ComprehensionKind:
+			n += callsOfLoop
 		}
 	}))
 	return n
