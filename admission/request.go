@@ -35,7 +35,8 @@ type Request struct {
 	Namespace string
 	Name      string // empty on create while the server has yet to generate it (ADM-08)
 
-	// Object is about to be stored; it is nil on delete. OldObject is stored now, with its
+	// Object is about to be stored; it is nil on delete. A Mutator sees it as it was sent, also where the
+	// path of the write changes nothing, such as the spec beside a status. OldObject is stored now, with its
 	// resourceVersion; it is nil on create. Both are trees of map[string]any, []any, string, bool,
 	// nil, int64 and float64. They are shared with the engine, so a plugin must not change them. A
 	// Mutator returns another tree; see Patched.
@@ -73,6 +74,11 @@ type Server interface {
 	// if it is of that version already.
 	Convert(ctx context.Context, object map[string]any, to meta.GroupVersionKind) (map[string]any, error)
 
+	// ConvertBack returns an object with a change that was made to it in another version: shown is
+	// the object in that version, and changed what was made of it. What the version cannot say
+	// stays, except where the kind converts as custom resources do, which lose it.
+	ConvertBack(ctx context.Context, object, shown, changed map[string]any) (map[string]any, error)
+
 	// Get returns one object. The error is a NotFound for an object or a resource that does not
 	// exist.
 	Get(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (map[string]any, error)
@@ -99,8 +105,8 @@ type Server interface {
 	// ResourceOf returns the resource of a served kind.
 	ResourceOf(kind meta.GroupVersionKind) (Form, bool)
 
-	// Forms returns the forms in which the objects of a resource are served, the resource itself among
-	// them.
+	// Forms returns the forms of the objects of a resource, itself among them: those that are
+	// served, and the versions of definitions that are not served any more.
 	Forms(of meta.GroupVersionResource) []Form
 }
 
@@ -135,15 +141,21 @@ func (r *Request) Labels() (now, before meta.LabelSet) {
 	return labels(r.Object), labels(r.OldObject)
 }
 
+// HasNamespace reports whether the write has a namespace whose labels count. A Namespace has, although
+// it may have no name yet: it is its own.
+func (r *Request) HasNamespace() bool {
+	return r.Namespace != "" || r.Resource.GroupResource() == namespaces.GroupResource()
+}
+
 // NamespaceLabels returns the labels of the namespace of the write. For a Namespace they are its
 // own: those of the new object, unless it is deleted. Other cluster-scoped kinds have none, and so
 // have all writes on a server without namespaces.
 func (r *Request) NamespaceLabels(ctx context.Context) (meta.LabelSet, error) {
 	switch {
-	case r.Namespace == "":
-		return nil, nil
 	case r.Resource.GroupResource() == namespaces.GroupResource() && r.Object != nil && r.Subresource == "":
 		return labels(r.Object), nil
+	case r.Namespace == "":
+		return nil, nil
 	case r.Resource.GroupResource() == namespaces.GroupResource() && r.OldObject != nil:
 		return labels(r.OldObject), nil
 	case r.Server == nil:
@@ -162,6 +174,15 @@ func (r *Request) Convert(ctx context.Context, object map[string]any, to meta.Gr
 		return nil, fmt.Errorf("convert to %s: %w", to, errNoServer)
 	}
 	return r.Server.Convert(ctx, object, to)
+}
+
+// ConvertBack returns Object with a change that a plugin has made to it in another version; see
+// [Server].
+func (r *Request) ConvertBack(ctx context.Context, shown, changed map[string]any) (map[string]any, error) {
+	if r.Server == nil {
+		return nil, fmt.Errorf("convert to %s: %w", r.Kind, errNoServer)
+	}
+	return r.Server.ConvertBack(ctx, r.Object, shown, changed)
 }
 
 // Warn adds a warning to the response, for people to read. Text beyond 256 characters may be cut.

@@ -252,3 +252,29 @@ func TestMODEL_21_ADocumentThatIsAcknowledged(t *testing.T) {
 	now = h.must(200, "GET", configMapsPath+"/c", "")
 	require.NotEqual(t, at(made, "metadata", "managedFields"), at(now, "metadata", "managedFields"))
 }
+
+// As in kube-apiserver, the answer names the object by what is known of its name.
+func TestPOL_05_AnswersNameObjectsThatHaveNoNameYet(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.change("fails", merges(`Object{nope: 1}`), "")
+	for metadata, want := range map[string]string{`"name":"x"`: "x", `"generateName":"x-"`: "x-", "": "Unknown"} {
+		refused := h.must(403, "POST", configMapsPath, `{"metadata":{`+metadata+`}}`)
+		require.Equal(t, want, at(refused, "details", "name"))
+	}
+}
+
+// A namespace is its own namespace, also before the server has made its name: selectors are about
+// its labels.
+func TestPOL_01_05_NamespacesThatHaveNoNameYet(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.must(201, "POST", mutatingPath, `{"metadata":{"name":"marks"},"spec":{"reinvocationPolicy":"Never","matchConstraints":{"namespaceSelector":{"matchLabels":{"team":"a"}},
+		"resourceRules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["*"],"resources":["namespaces"]}]},
+		"mutations":[`+merges(`Object{metadata: Object.metadata{annotations: {"marked": "yes"}}}`)+`]}}`)
+	h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"marks"},"spec":{"policyName":"marks"}}`)
+	for _, named := range []string{`"name":"x","labels":`, `"generateName":"y-","labels":`} {
+		made := h.must(201, "POST", "/api/v1/namespaces", `{"metadata":{`+named+`{"team":"b"}}}`)
+		require.Nil(t, at(made, "metadata", "annotations"), named)
+		made = h.must(201, "POST", "/api/v1/namespaces", `{"metadata":{`+strings.Replace(named, `"x"`, `"z"`, 1)+`{"team":"a"}}}`)
+		require.Equal(t, "yes", at(made, "metadata", "annotations", "marked"), named)
+	}
+}

@@ -178,6 +178,7 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 		case "validatingadmissionpolicies":
 			addRules(&own.Hooks, func(p, old *policy.ValidatingAdmissionPolicy, f *status.Fields) { p.Validate(old, env.Expressions, f) })
 			params.guard(&own.Hooks, params.policy, "paramKind")
+			addStatusRules(&own.Hooks)
 		case "validatingadmissionpolicybindings":
 			addBindingRules(&own.Hooks)
 			params.guard(&own.Hooks, params.binding, "paramRef")
@@ -196,6 +197,22 @@ func (w *withPolicies) Define(env registry.Env) (registry.Bundle, error) {
 	o := policy.Options{GroupDomain: env.GroupDomain, Prices: env.Expressions.Prices, Checked: w.stats.checked, Matched: w.stats.matched}
 	b.Plugins = append(b.Plugins[:len(b.Plugins):len(b.Plugins)], policy.Mutations(o), policy.Plugin(o))
 	return b, nil
+}
+
+// addStatusRules checks the status of a policy when it is written. Other writes keep it as it is.
+func addStatusRules(h *registry.Hooks) {
+	next := h.ValidateUpdate
+	h.ValidateUpdate = func(ctx context.Context, t, old registry.Tree, f *status.Fields) {
+		if next != nil {
+			next(ctx, t, old, f)
+		}
+		if registry.SubresourceFrom(ctx) != "status" {
+			return
+		}
+		if p, err := typed.Decode[policy.ValidatingAdmissionPolicy](t); err == nil {
+			p.Status.Validate(f)
+		}
+	}
 }
 
 func addMutatingBindingRules(h *registry.Hooks) {

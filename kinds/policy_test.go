@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/admission/policy"
+	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
@@ -70,6 +73,32 @@ func TestPOL_01_03_APolicyIsInForceWhenItsWriteIsAnswered(t *testing.T) {
 	})
 }
 
+// TestPOL_01_03_BindingsBeforeTheirPolicies have no effect until there is a policy, and another one
+// after it was replaced.
+func TestPOL_01_03_BindingsBeforeTheirPolicies(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	h.must(201, "POST", policyBindingsPath, inForce("p", `["Deny"]`, ""))
+	h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"p"},"spec":{"policyName":"p"}}`)
+	check := func(code int) {
+		t.Helper()
+		out := h.must(code, "POST", configMapsPath+"?dryRun=All", configMap("x", `"a":"b"`))
+		if code == 201 {
+			require.Equal(t, map[string]any{"a": "b"}, out["data"])
+		}
+	}
+	check(201)
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "object.data.a != 'b'", ""))
+	check(422)
+	h.must(200, "DELETE", policiesPath+"/p", "")
+	check(201)
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "object.data.a == 'c'", ""))
+	h.must(201, "POST", mutatingPath, changesConfigMaps("p", merges(`Object{data: {"a": "c"}}`), ""))
+	out := h.must(201, "POST", configMapsPath+"?dryRun=All", configMap("x", `"a":"b"`))
+	require.Equal(t, map[string]any{"a": "c"}, out["data"])
+	h.must(200, "DELETE", mutatingPath+"/p", "")
+	check(422)
+}
+
 // TestPOL_02_ReasonsAndMessages asks for each code, and for messages that expressions make.
 func TestPOL_02_ReasonsAndMessages(t *testing.T) {
 	h := servePolicies(t, memory.New())
@@ -87,6 +116,8 @@ func TestPOL_02_ReasonsAndMessages(t *testing.T) {
 		{`"messageExpression":"object.nothing"`, 422, ""},
 		{`"message":"no","messageExpression":"string(object.nothing)"`, 422, "no"},
 		{`"messageExpression":"' '"`, 422, "failed expression: false"},
+		{`"message":"no","messageExpression":"'` + strings.Repeat("x", 5121) + `'"`, 422, "no"},
+		{`"message":"no","messageExpression":"'` + strings.Repeat("x", 5120) + `'"`, 422, strings.Repeat("x", 5120)},
 	} {
 		name := fmt.Sprintf("p%d", i)
 		p := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"matchConstraints":{"resourceRules":[
@@ -162,8 +193,8 @@ func TestPOL_04_CEL_09_Variables(t *testing.T) {
 	h.must(422, "POST", configMapsPath, configMap("y", ""))
 }
 
-// TestPOL_06_TypesAreChecked finds a misspelt field, in an expression and through a variable, and no fault
-// with the rest.
+// TestPOL_06_TypesAreChecked finds a misspelt field in an expression, and no fault with the rest. As in
+// Kubernetes, the fields of a variable that is an object are not known.
 func TestPOL_06_TypesAreChecked(t *testing.T) {
 	h := servePolicies(t, memory.New())
 	next := h.watch(policiesPath + "?watch=1")
@@ -182,7 +213,82 @@ func TestPOL_06_TypesAreChecked(t *testing.T) {
 	require.Len(t, warnings, 1)
 	require.Equal(t, "spec.validations[0].expression", at(warnings[0], "fieldRef"))
 	require.Equal(t, "/v1, Kind=ConfigMap: ERROR: <input>:1:7: undefined field 'dta'\n | object.dta == null\n | ......^\n", at(warnings[0], "warning"))
-	h.must(200, "GET", policiesPath+"/worse", "")
+	require.Equal(t, map[string]any{"observedGeneration": 1.0, "typeChecking": map[string]any{}}, status["worse"])
+}
+
+// TestPOL_06_StatusesAreChecked refuses a status that says nothing, and leaves other writes alone.
+func TestPOL_06_StatusesAreChecked(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	merge := []string{"Content-Type", "application/merge-patch+json"}
+	h.must(201, "POST", policiesPath, aboutConfigMaps("p", "true", ""))
+	refused := h.must(422, "PATCH", policiesPath+"/p/status", `{"status":{"typeChecking":{"expressionWarnings":[{"fieldRef":" ","warning":""}]},"conditions":[
+		{"type":"Ready","status":"True","lastTransitionTime":"2020-01-01T00:00:00Z","reason":"Done","message":""},
+		{"type":"Odd one","status":"Maybe","observedGeneration":-1,"lastTransitionTime":null,"reason":"no, not","message":"`+strings.Repeat("x", 1<<15+1)+`"},
+		{"type":"Bare","status":"False","lastTransitionTime":"2020-01-01T00:00:00Z","reason":"","message":""}]}}`, merge...)
+	var fields []string
+	for _, c := range at(refused, "details", "causes").([]any) {
+		fields = append(fields, at(c, "field").(string))
+	}
+	require.ElementsMatch(t, []string{
+		"status.typeChecking.expressionWarnings[0].warning", "status.typeChecking.expressionWarnings[0].fieldRef", "status.conditions[1].type",
+		"status.conditions[1].status", "status.conditions[1].observedGeneration", "status.conditions[1].lastTransitionTime", "status.conditions[1].reason",
+		"status.conditions[1].message", "status.conditions[2].reason",
+	}, fields)
+	h.must(200, "PATCH", policiesPath+"/p/status", `{"status":{"conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2020-01-01T00:00:00Z","reason":"Done","message":""}]}}`, merge...)
+	h.must(200, "PATCH", policiesPath+"/p", `{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"x"}]}}`, merge...)
+}
+
+// What was found about a policy is not written to another one of its name, and that one is checked,
+// too.
+func TestPOL_06_PoliciesOfOneName(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	next := h.watch(policiesPath + "?watch=1")
+	for range 20 {
+		h.must(201, "POST", policiesPath, aboutConfigMaps("p", "object.dta == null", ""))
+		h.must(200, "DELETE", policiesPath+"/p", "")
+	}
+	made := h.must(201, "POST", policiesPath, aboutConfigMaps("p", "true", ""))
+	for {
+		event := next()
+		require.NotNil(t, event)
+		uid := at(event, "object", "metadata", "uid")
+		found := at(event, "object", "status", "typeChecking", "expressionWarnings")
+		require.False(t, found != nil && uid == at(made, "metadata", "uid"))
+		if uid == at(made, "metadata", "uid") && at(event, "object", "status", "observedGeneration") != nil {
+			return
+		}
+	}
+}
+
+// A policy of a manifest may deny the status of a policy. Those after it are checked nevertheless.
+func TestPOL_06_ADeniedStatusKeepsNobodyUnchecked(t *testing.T) {
+	m := policy.Manifests{
+		Policies: []*policy.ValidatingAdmissionPolicy{{Spec: policy.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &match.Resources{ResourceRules: []match.NamedRule{{ResourceNames: []string{"a"}, RuleWithOperations: match.RuleWithOperations{
+				Operations: []string{"UPDATE"},
+				Rule:       match.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+			}}}},
+			Validations: []policy.Validation{{Expression: "false"}},
+		}}},
+		Bindings: []*policy.ValidatingAdmissionPolicyBinding{{Spec: policy.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "frozen", ValidationActions: []string{policy.Deny},
+		}}},
+	}
+	m.Policies[0].Name, m.Bindings[0].Name = "frozen", "frozen"
+	static, err := policy.Static(policy.Options{}, m)
+	require.NoError(t, err)
+	h := servePolicies(t, memory.New(), kindwright.Admit(static))
+	next := h.watch(policiesPath + "?watch=1")
+	h.must(201, "POST", policiesPath, aboutConfigMaps("a", "true", ""))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("b", "true", ""))
+	for {
+		event := next()
+		require.NotNil(t, event)
+		if at(event, "object", "status", "observedGeneration") != nil {
+			require.Equal(t, "b", at(event, "object", "metadata", "name"))
+			return
+		}
+	}
 }
 
 // TestPOL_03_Actions warns and annotates instead of refusing.
@@ -194,6 +300,53 @@ func TestPOL_03_Actions(t *testing.T) {
 	h.ServeHTTP(w, newRequest(t.Context(), "POST", configMapsPath, configMap("x", "")))
 	require.Equal(t, 201, w.Code)
 	require.Equal(t, []string{`299 - "Validation failed for ValidatingAdmissionPolicy 'mild' with binding 'mild': failed expression: false"`}, w.Header()["Warning"])
+}
+
+// TestPOL_01_03_WhatPoliciesRecord looks at the record of a write that one policy annotates through
+// two bindings. Values that differ are joined; what is null or blank is left out, and what is long
+// is cut.
+func TestPOL_01_03_WhatPoliciesRecord(t *testing.T) {
+	sink := &kept{}
+	h := servePolicies(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, sink))
+	h.must(201, "POST", policiesPath, aboutConfigMaps("noted", "object.metadata.name == 'good'", `,"paramKind":{"apiVersion":"v1","kind":"Namespace"},"auditAnnotations":[
+		{"key":"where","valueExpression":"' in ' + params.metadata.name"},{"key":"who","valueExpression":"request.userInfo.username"},
+		{"key":"null","valueExpression":"null"},{"key":"blank","valueExpression":"' '"},
+		{"key":"long","valueExpression":"'xxxxxxxxxx'.replace('x', 'xxxxxxxxxxxxxxxxxxxx').replace('x', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx')"}]`))
+	for _, name := range []string{"default", "kube-system"} {
+		h.must(201, "POST", policyBindingsPath, fmt.Sprintf(`{"metadata":{"name":"in-%[1]s"},"spec":{"policyName":"noted","validationActions":["Audit"],
+			"paramRef":{"name":%[1]q,"parameterNotFoundAction":"Deny"}}}`, name))
+	}
+	h.must(201, "POST", configMapsPath, configMap("good", ""))
+	notes := sink.last().Annotations
+	require.Equal(t, "in default, in kube-system", notes["noted/where"])
+	require.Equal(t, "admin", notes["noted/who"])
+	require.Equal(t, strings.Repeat("x", 10<<10), notes["noted/long"])
+	require.NotContains(t, notes, "noted/null")
+	require.NotContains(t, notes, "noted/blank")
+	require.NotContains(t, notes, "validation.policy.admission.k8s.io/validation_failure")
+	h.must(201, "POST", configMapsPath, configMap("bad", ""))
+	require.JSONEq(t, `[{"message":"failed expression: object.metadata.name == 'good'","policy":"noted","binding":"in-default","expressionIndex":0,"validationActions":["Audit"]}]`,
+		sink.last().Annotations["validation.policy.admission.k8s.io/validation_failure"])
+}
+
+// TestPOL_04_DecisionsAreKept asks the authorizer once for what the policies of a write ask.
+func TestPOL_04_DecisionsAreKept(t *testing.T) {
+	var asked atomic.Int64
+	h := servePolicies(t, memory.New(), kindwright.Authorize(authz.Func(func(_ context.Context, a authz.Attributes) (authz.Decision, string, error) {
+		if a.Verb == "frob" {
+			asked.Add(1)
+			return authz.NoOpinion, "because", nil
+		}
+		return authz.Allow, "", nil
+	})))
+	const question = "authorizer.group('').resource('pods').check('frob').reason() == 'because' && !authorizer.requestResource.check('frob').allowed()"
+	for _, name := range []string{"a", "b"} {
+		h.deny(name, question, `,"matchConditions":[{"name":"c","expression":"`+question+`"}]`)
+	}
+	for writes := range int64(2) {
+		h.must(201, "POST", configMapsPath, configMap(fmt.Sprintf("x%d", writes), ""), "X-User", "ann", "X-Groups", "")
+		require.Equal(t, 2*(writes+1), asked.Load(), "two questions for each write")
+	}
 }
 
 // TestPOL_01_FailurePolicy fails in an expression, in a variable, in a match condition, in a conversion of
@@ -225,6 +378,35 @@ func TestPOL_01_07_FailurePolicy(t *testing.T) {
 				h.must(200, "DELETE", policyBindingsPath+"/"+name, "")
 			}
 			h.must(200, "DELETE", policiesPath+"/"+name, "")
+		}
+	}
+}
+
+// TestPOL_07_EachBindingHasABudget evaluates expressions that cost nine tenths of a million each.
+// Ten million are for one binding, whatever others cost.
+func TestPOL_07_EachBindingHasABudget(t *testing.T) {
+	h := servePolicies(t, memory.New())
+	one := `{"expression":"!object.data.a.contains('` + strings.Repeat("y", 100) + `')"}`
+	costly := func(validations int, more string) {
+		p := aboutConfigMaps("p", "x", more)
+		h.must(201, "POST", policiesPath, strings.Replace(p, `{"expression":"x"}`, strings.Repeat(one+",", validations-1)+one, 1))
+		for _, name := range []string{"p", "q"} {
+			h.must(201, "POST", policyBindingsPath, strings.Replace(inForce("p", `["Deny"]`, ""), "p", name, 1))
+		}
+	}
+	large := configMap("x", `"a":"`+strings.Repeat("x", 900_000)+`"`)
+	for _, c := range []struct {
+		validations int
+		more        string
+		code        int
+	}{{8, "", 201}, {12, "", 422}, {12, `,"failurePolicy":"Ignore"`, 201}} {
+		costly(c.validations, c.more)
+		out := h.must(c.code, "POST", configMapsPath+"?dryRun=All", large)
+		if c.code == 422 {
+			require.Contains(t, out["message"], "validation failed due to running out of cost budget, no further validation rules will be run")
+		}
+		for _, path := range []string{policyBindingsPath + "/p", policyBindingsPath + "/q", policiesPath + "/p"} {
+			h.must(200, "DELETE", path, "")
 		}
 	}
 }

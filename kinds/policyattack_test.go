@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -180,6 +181,31 @@ func TestPOL_03_ParametersThatGoAway(t *testing.T) {
 	h.must(200, "PUT", policyBindingsPath+"/p", withVersion(h, policyBindingsPath+"/p", ref(`"selector":{}`)))
 	h.must(422, "POST", configMapsPath, configMap("default", ""))
 	h.must(201, "POST", configMapsPath, configMap("y", ""))
+}
+
+// TestPOL_03_S1_WhatManyParametersSay is bounded. Whoever may create parameters decides how many
+// there are, and a policy fails and makes a note for each.
+func TestPOL_03_S1_WhatManyParametersSay(t *testing.T) {
+	sink := &kept{}
+	h := servePolicies(t, memory.New(), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, sink))
+	for i := range 200 {
+		h.must(201, "POST", strings.Replace(configMapsPath, "configmaps", "secrets", 1), fmt.Sprintf(`{"metadata":{"name":"s%d","labels":{"p":"q"}}}`, i))
+	}
+	const kind, ref = `,"paramKind":{"apiVersion":"v1","kind":"Secret"}`, `"paramRef":{"selector":{"matchLabels":{"p":"q"}},"parameterNotFoundAction":"Deny"}`
+	long := strings.Repeat("x", 2_000)
+	h.must(201, "POST", mutatingPath, changesConfigMaps("m", merges(`Object{data: {"a": params.metadata.labels["none"] + "`+long+`"}}`), kind))
+	h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"m"},"spec":{"policyName":"m",`+ref+`}}`)
+	out := h.must(403, "POST", configMapsPath, configMap("x", ""))
+	require.Contains(t, out["message"], "no such key: none")
+	require.Less(t, len(fmt.Sprint(out)), 100_000)
+	h.must(200, "DELETE", mutatingBindingsPath+"/m", "")
+
+	h.must(201, "POST", policiesPath, aboutConfigMaps("v", "true", kind+`,"auditAnnotations":[{"key":"k","valueExpression":"params.metadata.name + '`+long+`'"}]`))
+	h.must(201, "POST", policyBindingsPath, inForce("v", `["Deny"]`, ","+ref))
+	h.must(201, "POST", configMapsPath, configMap("x", ""))
+	note := sink.last().Annotations["v/k"]
+	require.Contains(t, note, "s0"+long+", s1"+long)
+	require.Less(t, len(note), 100_000)
 }
 
 // TestPOL_05_PatchesThatKindsDoNotHave leave no field behind that the kind does not have.

@@ -18,7 +18,8 @@ type shelf struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitzero"`
 	Spec            struct {
-		Replicas int32 `json:"replicas"`
+		Replicas int32  `json:"replicas"`
+		Wood     string `json:"wood,omitempty"` // a rack does not say it
 	} `json:"spec,omitzero"`
 	Status struct {
 		Replicas int32 `json:"replicas"`
@@ -79,6 +80,28 @@ func TestPOL_01_EquivalentByAnotherPlural(t *testing.T) {
 		h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"grow"},"spec":{"policyName":"grow"}}`)
 		made := h.must(201, "POST", shelvesPath, `{"metadata":{"name":"d"},"spec":{"replicas":1}}`)
 		require.EqualValues(t, 3, at(made, "spec", "replicas"))
+	})
+}
+
+// A policy that changes objects in another form changes what that form shows. What it cannot say
+// stays as it was sent.
+func TestPOL_05_VER_15_AChangeInAnotherForm(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		h := serveShelves(t, b)
+		h.must(201, "POST", mutatingPath, about("grow", "old.example.dev", "racks", "Equivalent", `"reinvocationPolicy":"Never","mutations":[`+
+			merges(`Object{boards: 3, metadata: Object.metadata{labels: {"by": "policy"}}}`)+`]`))
+		h.must(201, "POST", mutatingBindingsPath, `{"metadata":{"name":"grow"},"spec":{"policyName":"grow"}}`)
+		for _, c := range []struct{ method, path, wood string }{{"POST", "", "oak"}, {"PUT", "/d", "ash"}} {
+			code := map[string]int{"POST": 201, "PUT": 200}[c.method]
+			made := h.must(code, c.method, shelvesPath+c.path, `{"metadata":{"name":"d"},"spec":{"replicas":1,"wood":"`+c.wood+`"}}`)
+			require.EqualValues(t, 3, at(made, "spec", "replicas"))
+			require.Equal(t, c.wood, at(made, "spec", "wood"))
+			require.Equal(t, "policy", at(made, "metadata", "labels", "by"))
+		}
+		h.must(200, "PUT", racksPath+"/d", `{"metadata":{"name":"d"},"boards":1}`)
+		now := h.must(200, "GET", shelvesPath+"/d", "")
+		require.EqualValues(t, 3, at(now, "spec", "replicas"))
+		require.Equal(t, "ash", at(now, "spec", "wood"))
 	})
 }
 

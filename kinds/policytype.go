@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/authn"
@@ -43,13 +44,22 @@ func (c typeChecker) follow(ctx context.Context, e *engine.Engine) error {
 		if err != nil {
 			return err
 		}
-		if event.Type == meta.Added || event.Type == meta.Modified {
-			if err := c.check(ctx, e, event.Entry); err != nil {
-				return err
-			}
+		if event.Type != meta.Added && event.Type != meta.Modified {
+			continue
+		}
+		if err := c.check(ctx, e, event.Entry); isRefusal(err) { // it would be refused again; others may not be
+			e.Logger().Error(err, "the status of an admission policy is refused", "policy", event.Entry.Name())
+		} else if err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// isRefusal reports whether a write is not to be repeated as it is. A policy of a manifest may deny
+// it, or the status may be too large.
+func isRefusal(err error) bool {
+	return err != nil && status.CodeOf(err) < http.StatusInternalServerError && !status.IsTooManyRequests(err)
 }
 
 // check writes the status of a policy whose generation has none yet.
@@ -60,7 +70,7 @@ func (c typeChecker) check(ctx context.Context, e *engine.Engine, entry *watch.E
 	}
 	found := policy.CheckTypes(&p, servedTypes{e.Set()})
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": c.resource.GroupVersion().String(), "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": p.Name, "uid": p.UID},
+		"apiVersion": c.resource.GroupVersion().String(), "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": p.Name, "resourceVersion": entry.Revision().String()},
 		"status": map[string]any{"observedGeneration": p.Generation, "typeChecking": policy.TypeChecking{ExpressionWarnings: found}},
 	})
 	if err != nil {

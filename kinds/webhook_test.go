@@ -506,6 +506,7 @@ func TestWHK_16_ADM_21_22_RecordsAndWarnings(t *testing.T) {
 	require.Equal(t, "because", notes["a.example.com/why"])
 	require.JSONEq(t, `{"configuration":"a","webhook":"a.example.com","mutated":true}`, notes["mutation.webhook.admission.k8s.io/round_0_index_1"])
 	require.Equal(t, "gone.example.com", notes["failed-open.mutation.webhook.admission.k8s.io/round_0_index_0"])
+	require.JSONEq(t, `{"configuration":"a","webhook":"gone.example.com","mutated":false}`, notes["mutation.webhook.admission.k8s.io/round_0_index_0"])
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, newRequest(t.Context(), "GET", "/metrics", ""))
 	text := w.Body.String()

@@ -77,6 +77,21 @@ func TestPOL_01_Match(t *testing.T) {
 	}
 }
 
+// A namespace that has no name yet is one all the same, and has labels.
+func TestPOL_01_WHK_06_ANamespaceWhoseNameIsMade(t *testing.T) {
+	r := &admission.Request{
+		Operation: admission.Create, Resource: meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}, Kind: meta.GroupVersionKind{Version: "v1", Kind: "Namespace"},
+		Object: map[string]any{"metadata": map[string]any{"generateName": "team-", "labels": map[string]any{"team": "blue"}}},
+	}
+	for value, want := range map[string]bool{"blue": true, "red": false} {
+		m, err := match.Compile(&match.Resources{NamespaceSelector: &meta.LabelSelector{MatchLabels: map[string]string{"team": value}}})
+		require.NoError(t, err)
+		_, ok, err := m.Match(t.Context(), r)
+		require.NoError(t, err)
+		require.Equal(t, want, ok, value)
+	}
+}
+
 func TestPOL_01_ABadSelectorDoesNotCompile(t *testing.T) {
 	_, err := match.Compile(&match.Resources{NamespaceSelector: &meta.LabelSelector{MatchLabels: map[string]string{"a b": ""}}})
 	require.ErrorContains(t, err, "namespace selector: ")

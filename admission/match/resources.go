@@ -155,7 +155,7 @@ func (m *Matcher) Match(ctx context.Context, r *admission.Request) (as admission
 			return as, false, nil
 		}
 	}
-	if as, ok = m.ruled(r); !ok || m.namespaces.Empty() || r.Namespace == "" {
+	if as, ok = m.ruled(r); !ok || m.namespaces.Empty() || !r.HasNamespace() {
 		return as, ok, nil
 	}
 	labels, err := r.NamespaceLabels(ctx)
@@ -245,6 +245,11 @@ func (r *rule) scope(of *admission.Request, as meta.GroupVersionResource) bool {
 	if r.Scope == nil || *r.Scope == AllScopes {
 		return true
 	}
-	cluster := of.Namespace == "" || as == (meta.GroupVersionResource{Version: "v1", Resource: "namespaces"})
-	return cluster == (*r.Scope == ClusterScope)
+	return (of.Namespace == "" || isNamespaces(as)) == (*r.Scope == ClusterScope)
+}
+
+// isNamespaces tells the one cluster-scoped resource that selectors of namespaces are about. One
+// whose name the server has yet to generate has no namespace.
+func isNamespaces(r meta.GroupVersionResource) bool {
+	return r == meta.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 }

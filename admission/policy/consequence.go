@@ -29,7 +29,7 @@ func (w *walk) apply(h *hook, b *binding, v *verdict, to *notes) {
 			w.observe(check)
 			switch action {
 			case Deny:
-				w.denials = append(w.denials, denial{h.name, b.name, d})
+				w.deny(denial{h.name, b.name, d})
 			case Warn:
 				w.r.Warn(w.ctx, fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", h.name, b.name, d.message))
 			case Audit:
@@ -38,7 +38,7 @@ func (w *walk) apply(h *hook, b *binding, v *verdict, to *notes) {
 		}
 	}
 	for _, text := range v.rejected {
-		w.denials = append(w.denials, denial{h.name, b.name, decision{message: text}})
+		w.deny(denial{h.name, b.name, decision{message: text}})
 		w.observe(Check{Policy: h.name, Binding: b.name, Failure: failureOf(text), Action: "deny"})
 	}
 	for _, n := range v.notes {
@@ -67,22 +67,25 @@ func (w *walk) record(b *binding, d decision) {
 	}
 }
 
-// notes are the audit annotations of one policy. Each key has all values that its bindings made.
+// notes are the audit annotations of one policy. Each key has all values that its bindings made, up
+// to a bound.
 type notes struct {
 	keys   []string
 	values map[string][]string
+	sizes  map[string]int // of the values of each key
 }
 
 func (n *notes) add(one note) {
 	if n.values == nil {
-		n.values = map[string][]string{}
+		n.values, n.sizes = map[string][]string{}, map[string]int{}
 	}
 	have, ok := n.values[one.key]
 	if !ok {
 		n.keys = append(n.keys, one.key)
 	}
-	if !slices.Contains(have, one.value) {
+	if n.sizes[one.key] < maxSaid && !slices.Contains(have, one.value) {
 		n.values[one.key] = append(have, one.value)
+		n.sizes[one.key] += len(one.value)
 	}
 }
 
@@ -106,12 +109,10 @@ func rejection(r *admission.Request, reason meta.Reason, text string) error {
 	case meta.ReasonRequestEntityTooLarge:
 		code = http.StatusRequestEntityTooLarge
 	}
-	name := r.Name
-	if name == "" {
-		name = "Unknown"
-		if r.Object != nil {
-			name = cmp.Or(tree.Text(r.Object, "metadata", "name"), tree.Text(r.Object, "metadata", "generateName"), name)
-		}
-	}
-	return status.Forbidden(r.GroupResource(), name, text).WithReason(reason).WithCode(code).WithCauses(meta.StatusCause{Message: text})
+	return status.Forbidden(r.GroupResource(), nameIn(r), text).WithReason(reason).WithCode(code).WithCauses(meta.StatusCause{Message: text})
+}
+
+// nameIn is the name of the object in an answer. The server may not have made one yet.
+func nameIn(r *admission.Request) string {
+	return cmp.Or(r.Name, tree.Text(r.Object, "metadata", "name"), tree.Text(r.Object, "metadata", "generateName"), "Unknown")
 }

@@ -194,6 +194,7 @@ func (m *mutator) Mutate(ctx context.Context, r *admission.Request) (map[string]
 	if !now.any(r) {
 		return admission.Allowed(r)
 	}
+	r = rememberingFor(r)
 	changes := changing{walk: &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: m.index.observe, matched: m.index.matched}}
 	all := changes.invocations(now)
 	for i := range all {
@@ -270,7 +271,7 @@ func (c *changing) invoke(i *invocation) error {
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
 	case err != nil:
-		c.deny(i, err)
+		c.fail(i, err)
 		return nil
 	case !ok:
 		return nil
@@ -292,12 +293,12 @@ func (c *changing) invoke(i *invocation) error {
 // shown returns what the expressions of a policy see now.
 func (c *changing) shown(i *invocation) (in cel.AdmissionInput, ok bool) {
 	if err := i.compile().failed; err != nil {
-		c.deny(i, err)
+		c.fail(i, err)
 		return in, false
 	}
 	in, err := c.input(i.form)
 	if err != nil {
-		c.deny(i, fmt.Errorf("failed to convert object version: %w", err))
+		c.fail(i, fmt.Errorf("failed to convert object version: %w", err))
 	}
 	in.Params = i.param
 	return in, err == nil
@@ -321,14 +322,14 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 		if _, answer := errors.AsType[*status.Error](err); answer {
 			return err
 		}
-		c.deny(i, err)
+		c.fail(i, err)
 		return nil
 	}
 	if json.Equal(in.Object, out) {
 		return nil
 	}
 	if i.form.Kind != c.r.Kind {
-		if out, err = c.r.Convert(c.ctx, out, c.r.Kind); err != nil {
+		if out, err = c.r.ConvertBack(c.ctx, in.Object, out); err != nil {
 			return status.Internal(fmt.Errorf("failed to convert object: %w", err))
 		}
 	}
@@ -338,10 +339,10 @@ func (c *changing) mutate(i *invocation, m *mutation) error {
 	return nil
 }
 
-// deny applies the failure policy to an error of an expression.
-func (c *changing) deny(i *invocation, err error) {
+// fail applies the failure policy to an error of an expression.
+func (c *changing) fail(i *invocation, err error) {
 	if !i.ignores() {
-		c.denials = append(c.denials, denial{policy: i.name, binding: i.binding.name, decision: decision{message: err.Error(), reason: meta.ReasonInvalid}})
+		c.deny(denial{policy: i.name, binding: i.binding.name, decision: decision{message: err.Error(), reason: meta.ReasonInvalid}})
 	}
 }
 
@@ -356,11 +357,7 @@ func (w *walk) mutationAnswer() error {
 		}
 		causes = append(causes, meta.StatusCause{Message: text})
 	}
-	name := w.r.Name
-	if name == "" {
-		name = tree.Text(w.r.Object, "metadata", "name")
-	}
-	out := status.Forbidden(w.r.GroupResource(), name, causes[0].Message).WithMessage(causes[0].Message).WithCauses(causes...)
+	out := status.Forbidden(w.r.GroupResource(), nameIn(w.r), causes[0].Message).WithMessage(causes[0].Message).WithCauses(causes...)
 	if reason := w.denials[0].reason; reason != "" {
 		out = out.WithReason(reason)
 	}

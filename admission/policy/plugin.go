@@ -88,6 +88,7 @@ func (v *validator) Validate(ctx context.Context, r *admission.Request) error {
 	if hookcontext.IsExempt(ctx) || !now.any(r) {
 		return nil
 	}
+	r = rememberingFor(r)
 	w := &walk{ctx: ctx, r: r, ask: match.Ask(ctx, r), observe: v.index.observe, matched: v.index.matched}
 	for h := range now.about(r) {
 		if err := w.judge(h); err != nil {
@@ -107,12 +108,25 @@ type walk struct {
 	matched func(match.Evaluation) // may be nil
 	views   []view                 // of the objects
 	denials []denial
+	said    int // bytes of their messages
 }
 
 // denial is a reason to reject the request.
 type denial struct {
 	policy, binding string
 	decision
+}
+
+// maxSaid bounds what is kept of the messages of denials, and of the values of one audit
+// annotation, in bytes. A binding may have thousands of parameters, and each may be a reason.
+const maxSaid = 64 << 10
+
+// deny adds a reason to reject the request.
+func (w *walk) deny(d denial) {
+	if w.said < maxSaid {
+		w.said += len(d.message)
+		w.denials = append(w.denials, d)
+	}
 }
 
 // refuse applies the failure policy to an error that is not about an expression.
@@ -124,7 +138,7 @@ func (w *walk) refuse(h *hook, b *binding, err error) {
 	if b != nil {
 		d.binding, d.message = b.name, "failed to configure binding: "+err.Error()
 	}
-	w.denials = append(w.denials, d)
+	w.deny(d)
 }
 
 func (h *held) ignores() bool { return h.spec.FailurePolicy != nil && *h.spec.FailurePolicy == Ignore }

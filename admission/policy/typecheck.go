@@ -21,78 +21,123 @@ type Types interface {
 	SchemaOf(kind meta.GroupVersionKind) *openapi.Schema
 }
 
-// maxTypes is how many kinds a policy is checked against.
+// maxTypes is how many kinds of one rule a policy is checked against. No later rule is looked at then.
 const maxTypes = 10
 
+// maxWarnings bounds the warnings of a policy, in bytes. They are written to its status, which the
+// store has to take, and each shows the line that it is about.
+const maxWarnings = 64 << 10
+
+// unchecked ends the last warning of a policy that has too many.
+const unchecked = "there are too many warnings; what comes after this expression, or for other kinds, was not checked\n"
+
 // CheckTypes compiles the validations of a policy with the types of the objects that its rules name, and
-// returns a warning for each that does not compile. Rules with wildcards name nothing.
+// returns a warning for each that does not compile. Rules with wildcards name nothing. After 64 KiB
+// of warnings the rest is not checked, and the last one says so.
 //
 // Source: POL-06.
 func CheckTypes(p *ValidatingAdmissionPolicy, types Types) []ExpressionWarning {
-	kinds := kindsOf(p.Spec.MatchConstraints, types)
 	var params *openapi.Schema
 	if k := p.Spec.ParamKind; k != nil {
 		if gv, err := meta.ParseGroupVersion(k.APIVersion); err == nil {
 			params = types.SchemaOf(gv.WithKind(k.Kind))
 		}
 	}
-	var out []ExpressionWarning
-	check := func(text, field string) {
-		var found []string
-		for _, kind := range kinds {
-			if problem := checkType(p, text, types.SchemaOf(kind), params); problem != "" {
-				found = append(found, fmt.Sprintf("%s/%s, Kind=%s: %s\n", kind.Group, kind.Version, kind.Kind, problem))
+	all := checkedExpressions(p)
+	size := 0
+	for _, kind := range kindsOf(p.Spec.MatchConstraints, types) {
+		scope := typedScope(p, types.SchemaOf(kind), params) // for all expressions: it has compiled the variables
+		for i := range all {
+			problem := checkType(scope, all[i].text)
+			if problem == "" {
+				continue
+			}
+			problem = fmt.Sprintf("%s/%s, Kind=%s: %s\n", kind.Group, kind.Version, kind.Kind, problem)
+			all[i].found = append(all[i].found, problem)
+			if size += len(problem); size > maxWarnings {
+				all[i].found = append(all[i].found, unchecked)
+				return warningsOf(all)
 			}
 		}
-		if len(found) > 0 {
-			out = append(out, ExpressionWarning{FieldRef: field, Warning: strings.Join(found, "\n")})
-		}
 	}
+	return warningsOf(all)
+}
+
+// checkedExpression is an expression of a policy, with what is wrong with it for each kind.
+type checkedExpression struct {
+	field, text string
+	found       []string
+}
+
+func checkedExpressions(p *ValidatingAdmissionPolicy) (out []checkedExpression) {
 	for i, v := range p.Spec.Validations {
-		check(v.Expression, fmt.Sprintf("spec.validations[%d].expression", i))
+		out = append(out, checkedExpression{field: fmt.Sprintf("spec.validations[%d].expression", i), text: v.Expression})
 		if v.MessageExpression != "" {
-			check(v.MessageExpression, fmt.Sprintf("spec.validations[%d].messageExpression", i))
+			out = append(out, checkedExpression{field: fmt.Sprintf("spec.validations[%d].messageExpression", i), text: v.MessageExpression})
 		}
 	}
 	return out
 }
 
-// checkType says what is wrong with an expression about objects of a schema, "" if nothing.
-func checkType(p *ValidatingAdmissionPolicy, text string, object, params *openapi.Schema) string {
+func warningsOf(all []checkedExpression) (out []ExpressionWarning) {
+	for _, one := range all {
+		if len(one.found) > 0 {
+			out = append(out, ExpressionWarning{FieldRef: one.field, Warning: strings.Join(one.found, "\n")})
+		}
+	}
+	return out
+}
+
+// typedScope returns the scope of the expressions of a policy about objects of a schema, nil if
+// there is none.
+func typedScope(p *ValidatingAdmissionPolicy, object, params *openapi.Schema) *cel.Admission {
 	scope, err := cel.NewAdmission(cel.AdmissionOptions{Stored: true, Params: p.Spec.ParamKind != nil, Object: object, ParamsType: params})
 	if err != nil {
-		return ""
+		return nil
 	}
 	for _, v := range p.Spec.Variables {
 		_ = scope.Define(v.Name, v.Expression) // what uses it has any type
 	}
-	if _, err = scope.Compile(text, true); err != nil {
+	return scope
+}
+
+// checkType says what is wrong with an expression in a scope, "" if nothing.
+func checkType(scope *cel.Admission, text string) string {
+	if scope == nil {
+		return ""
+	}
+	if _, err := scope.Compile(text, true); err != nil {
 		return strings.TrimPrefix(err.Error(), "compilation failed: ")
 	}
 	return ""
 }
 
-// kindsOf returns the kinds that the rules name.
-func kindsOf(m *match.Resources, types Types) []meta.GroupVersionKind {
+// kindsOf returns the kinds that the rules name and that have schemas. Those without count as well.
+func kindsOf(m *match.Resources, types Types) (out []meta.GroupVersionKind) {
 	if m == nil {
 		return nil
 	}
-	var out []meta.GroupVersionKind
-	for _, r := range m.ResourceRules {
-		for _, of := range named(r.Rule) {
-			kind, ok := types.KindOf(of)
-			if !ok || slices.Contains(out, kind) || types.SchemaOf(kind) == nil {
-				continue
+	all := map[meta.GroupVersionKind]bool{}
+	for i, count := 0, 0; i < len(m.ResourceRules) && count < maxTypes; i++ {
+		count = 0
+		for _, of := range named(m.ResourceRules[i].Rule) {
+			if kind, ok := types.KindOf(of); ok {
+				all[kind], count = true, count+1
 			}
-			if out = append(out, kind); len(out) == maxTypes {
+			if count == maxTypes {
 				break
 			}
+		}
+	}
+	for kind := range all {
+		if types.SchemaOf(kind) != nil {
+			out = append(out, kind)
 		}
 	}
 	slices.SortFunc(out, func(a, b meta.GroupVersionKind) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Version, b.Version), strings.Compare(a.Kind, b.Kind))
 	})
-	return out[:min(len(out), maxTypes)]
+	return out
 }
 
 // named returns the resources that a rule names, without subresources.

@@ -133,8 +133,11 @@ func (w *changing) visit(h *hook, at int) error {
 	return nil
 }
 
-// invoke calls a webhook and applies its patch.
+// invoke calls a webhook and applies its patch. It notes what became of the object, also if that is nothing
+// because the webhook failed.
 func (w *changing) invoke(h asked) (changed bool, err error) {
+	var applied []byte
+	defer func() { w.record(h, changed, applied) }()
 	if w.about == nil || w.about.form != h.form {
 		if w.about, err = tell(w.ctx, w.r, h.form); err != nil {
 			return false, err
@@ -145,11 +148,6 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if err == nil {
-			w.record(h, changed, v.patch)
-		}
-	}()
 	if changes, err := isPatch(v.patch); err != nil || !changes {
 		return false, err
 	}
@@ -160,11 +158,11 @@ func (w *changing) invoke(h asked) (changed bool, err error) {
 	if err != nil {
 		return false, internal(fmt.Errorf("admission webhook %q: %w", h.Name, err))
 	}
-	if json.Equal(in.Object, out) {
+	if applied = v.patch; json.Equal(in.Object, out) {
 		return false, nil
 	}
 	if h.form.Kind != w.r.Kind {
-		if out, err = w.r.Convert(w.ctx, out, w.r.Kind); err != nil {
+		if out, err = w.r.ConvertBack(w.ctx, in.Object, out); err != nil {
 			return false, internal(err)
 		}
 	}

@@ -102,7 +102,8 @@ func New(c Config, resolve Resolver) (*Client, error) {
 	if !out.transport.ForceAttemptHTTP2 {
 		out.transport.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	}
-	out.to = connection.Connection{URL: at.String(), Client: &http.Client{
+	// Webhooks may be asked twice about one request. Connections that are kept end when a webhook is replaced.
+	out.to = connection.Connection{URL: at.String(), Repeatable: true, Client: &http.Client{
 		Transport:     out.transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
