@@ -6,6 +6,7 @@ import (
 
 	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/internal/discovery"
+	"github.com/kindwright/kindwright/internal/metrics"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
@@ -16,10 +17,11 @@ import (
 type backends interface {
 	registry.Definition
 	Behind(group, version string) http.Handler
-	Streams(info *request.Info, h http.Header) bool
+	Streams(info *request.Info, r *http.Request) bool
 	Generation() uint64
 	Merge(own discovery.Content) discovery.Content
 	Swagger(served func(group, version string) bool) []*openapi.SwaggerPart
+	CollectMetrics(r *metrics.Registry)
 }
 
 var _ backends = (*aggregate.Aggregator)(nil)
@@ -50,14 +52,14 @@ func (c *config) allDefinitions() []registry.Definition {
 	return append(c.definitions[:len(c.definitions):len(c.definitions)], c.behind)
 }
 
-// noteBackend says of a request that the server has no kind for whether it may last, because another
-// server answers it.
+// noteBackend says of a request that the server has no kind for that another server answers it, and
+// whether it may last.
 func (s *Server) noteBackend(x *request.Exchange, r *http.Request) {
 	if s.cfg.behind == nil || x.Kind != nil {
 		return
 	}
 	if info := x.Info.Load(); s.behindResource(info) != nil && (x.Misused == nil || mayMean(r.Method, info)) {
-		x.Streams = s.cfg.behind.Streams(info, r.Header)
+		x.Elsewhere, x.Streams = true, s.cfg.behind.Streams(info, r)
 	}
 }
 
@@ -123,6 +125,9 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request, x *request.Excha
 	}
 	if to == nil {
 		return false
+	}
+	if x.Begun != nil { // a stream waits for the other server from now on, perhaps for ever, and not with a seat of this one
+		x.Begun()
 	}
 	to.ServeHTTP(w, r)
 	return true

@@ -13,6 +13,7 @@ import (
 	"github.com/kindwright/kindwright/egress"
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/metrics/apiserver"
 	"github.com/kindwright/kindwright/meta"
 )
 
@@ -66,12 +67,14 @@ type Aggregator struct {
 	egress  *egress.Selector // how back ends are reached; nil: directly
 	engine  *engine.Engine
 	buffers buffers
+	counts  apiserver.Aggregation
 
 	generation atomic.Uint64 // counts changes of what the documents say
 	table      atomic.Pointer[table]
 	lists      room         // for lists of resources, which decide whether a back end can be asked
 	documents  room         // for OpenAPI documents
 	kept       atomic.Int64 // bytes of the documents that are kept
+	listed     atomic.Int64 // resources of the long descriptions
 	workers    sync.WaitGroup
 
 	mu       sync.Mutex

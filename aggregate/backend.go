@@ -30,6 +30,7 @@ type backend struct {
 	now         atomic.Pointer[view]
 	again       chan struct{} // asks for a probe before its time
 	openapi     documents
+	listed      int64 // resources that count among those of all back ends; of run
 	endpoints   endpoints
 }
 
@@ -78,8 +79,9 @@ func (b *backend) run(ctx context.Context) {
 			c.retire() // a request that has found the back end before may still come
 		}
 		b.of.kept.Add(-b.openapi.size)
+		b.of.listed.Add(-b.listed)
 	}()
-	wait := shortestWait
+	wait, passed := shortestWait, false
 	for ctx.Err() == nil {
 		next := *b.now.Load()
 		resources, err := b.check(ctx)
@@ -92,12 +94,19 @@ func (b *backend) run(ctx context.Context) {
 			wait = min(2*wait, every)
 			continue
 		}
+		if err == nil {
+			err = b.list(resources)
+		}
 		c := conditionOf(err)
 		if next.available, next.reason = err == nil, c.Reason; next.available {
 			next.resources = resources
 			wait = shortestWait
 		}
 		b.show(next)
+		if passed && !next.available {
+			b.of.counts.Lost(b.service.Name, c.Reason)
+		}
+		passed = next.available
 		b.of.store(ctx, b.service.Name, b.service.UID, c)
 		if !next.available {
 			every, wait = min(wait, every), min(2*wait, every)
@@ -110,6 +119,26 @@ func (b *backend) run(ctx context.Context) {
 		b.wait(ctx, every)
 	}
 }
+
+// list counts what a back end has described among what all have, in place of what it has described before. A
+// short description does not count: it is bounded by the number of back ends.
+func (b *backend) list(resources []resource) error {
+	n := int64(len(resources))
+	for i := range resources {
+		n += int64(len(resources[i].Subresources))
+	}
+	if n <= fewResources {
+		n = 0
+	}
+	if more := n - b.listed; b.of.listed.Add(more) > maxListed && more > 0 {
+		b.of.listed.Add(-more)
+		return errListed
+	}
+	b.listed = n
+	return nil
+}
+
+var errListed = fmt.Errorf("the long descriptions of all back ends have more than %d resources", maxListed)
 
 // wait returns after a time, or when somebody has found that the back end does not answer. It does not
 // return at once: a back end that passes its check and answers nothing else would be asked without end.

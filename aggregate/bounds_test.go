@@ -36,12 +36,28 @@ func TestDISC_07_AServerWithoutResourcesIsNotStale(t *testing.T) {
 	require.Contains(t, body, `"boats.example.dev"},"versions":[{"version":"v1","freshness":"Current"}]`)
 }
 
+// Adapters of metrics describe each metric as a resource, and there are thousands. Pods could not be scaled
+// by any of them where there were more than 2,000.
+func TestDISC_OPS_08_ServersOfManyMetrics(t *testing.T) {
+	w := newWorld(t, nil)
+	var of strings.Builder
+	for i := range 15_000 {
+		_, _ = fmt.Fprintf(&of, `{"name":"pods/rate_of_something_%d","singularName":"","namespaced":true,"kind":"MetricValueList","verbs":["get"]},`, i)
+	}
+	said := resources("boats", strings.TrimSuffix(of.String(), ","))
+	w.listen("boats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, said) }), "boats.default.svc")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	_, body := w.do("GET", "/apis/boats.example.dev/v1", "")
+	require.Contains(t, body, `"name":"pods/rate_of_something_14999"`)
+}
+
 // Four bytes of an answer can be a resource of 200. One answer of 4 MiB took 3 GiB.
 func TestDISC_ADescriptionIsCountedBeforeItIsRead(t *testing.T) {
 	for name, of := range map[string]string{
 		"objects": strings.Repeat("{},", 300_000) + "{}",
-		"texts":   `{"name":"a","verbs":[` + strings.Repeat(`"",`, 300_000) + `""]}`,
-		"nothing": `{"name":"a","verbs":[` + strings.Repeat(`0,`, 400_000) + `0]}`,
+		"texts":   `{"name":"a","verbs":[` + strings.Repeat(`"",`, 600_000) + `""]}`,
+		"nothing": `{"name":"a","verbs":[` + strings.Repeat(`0,`, 600_000) + `0]}`,
 	} {
 		w := newWorld(t, func(c *aggregate.Config) { c.ProbeEvery = time.Hour })
 		said := resources("boats", of)
@@ -49,7 +65,7 @@ func TestDISC_ADescriptionIsCountedBeforeItIsRead(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		w.register("boats", "v1")
-		w.awaitMessage("v1.boats.example.dev", "FailedDiscoveryCheck", "more than 2000 resources, or too much about them")
+		w.awaitMessage("v1.boats.example.dev", "FailedDiscoveryCheck", "more than 20000 resources, or too much about them")
 		runtime.ReadMemStats(&after)
 		require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(100), name)
 	}

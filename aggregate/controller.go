@@ -3,6 +3,7 @@ package aggregate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -40,7 +41,10 @@ func (a *Aggregator) start(ctx context.Context, o registry.Objects) error {
 		}
 		a.services[s.Name] = s
 	}
-	err := a.register(ctx, true)
+	made, err := carryOut(ctx, a.overdue(true)) // nobody else is there yet, and no webhook is asked
+	for _, s := range made {
+		a.services[s.Name] = s
+	}
 	a.decideAll()
 	return err
 }
@@ -88,13 +92,32 @@ func (a *Aggregator) tend(ctx context.Context) {
 	}
 }
 
-// settle brings the objects in line with the server's own kinds.
+// settle brings the objects in line with the server's own kinds. Its writes pass admission, and a webhook may
+// hang, so they are made without the lock: follow must go on. The watch brings what they have made.
 func (a *Aggregator) settle(ctx context.Context) error {
 	a.mu.Lock()
+	todo := a.overdue(false)
+	a.mu.Unlock()
+	_, err := carryOut(ctx, todo)
+	a.mu.Lock()
 	defer a.mu.Unlock()
-	err := a.register(ctx, false)
 	a.decideAll()
 	return err
+}
+
+// step is a write that is to be made. It returns the object if it has made one.
+type step func(ctx context.Context) (*APIService, error)
+
+// carryOut makes all writes, whatever becomes of each.
+func carryOut(ctx context.Context, todo []step) (made []*APIService, err error) {
+	var problems []error
+	for _, one := range todo {
+		s, err := one(ctx)
+		if problems = append(problems, err); s != nil && err == nil {
+			made = append(made, s)
+		}
+	}
+	return made, errors.Join(problems...)
 }
 
 // takeUnsettled reports whether an object was deleted since the last call: it may have to come back.
@@ -257,54 +280,62 @@ func (a *Aggregator) served() map[meta.GroupVersion]*engine.Group {
 	return out
 }
 
-// register makes an object for each group version of the server, and deletes those of group versions
-// that are gone: at the start all, later those that this process has served itself, because another
-// process may be ahead of this one. Objects without the label AutoManaged belong to users and stay as
+// overdue returns what is to be written: an object for each group version of the server, and the end of those
+// of group versions that are gone: at the start all, later those that this process has served itself, because
+// another process may be ahead of this one. Objects without the label AutoManaged belong to users and stay as
 // they are. The caller holds mu.
-func (a *Aggregator) register(ctx context.Context, starting bool) error {
+func (a *Aggregator) overdue(starting bool) (todo []step) {
 	own := a.served()
 	for gv, g := range own {
 		if gv.Group == a.group() {
 			continue // as in Kubernetes, this group is always there and has no object
 		}
 		a.had[gv] = true
-		have := a.services[gv.Version+"."+gv.Group]
+		have, want := a.services[gv.Version+"."+gv.Group], a.automatic(gv, g.Late())
 		switch {
-		case have != nil:
-			if err := a.correct(ctx, have, gv, g.Late(), starting); err != nil {
-				return err
-			}
-		case starting || g.Late():
-			made, err := a.front().Create(ctx, a.automatic(gv, g.Late()))
-			if err == nil {
-				a.services[made.Name] = made
-			} else if !status.IsAlreadyExists(err) {
-				return err
-			}
+		case have == nil && (starting || g.Late()):
+			todo = append(todo, func(ctx context.Context) (*APIService, error) { return a.create(ctx, want) })
+		case have != nil && isManaged(have, starting):
+			todo = append(todo, func(ctx context.Context) (*APIService, error) { return nil, a.correct(ctx, want, starting) })
 		}
 	}
 	for name, s := range a.services {
-		label := s.Labels[AutoManaged]
-		if own[s.groupVersion()] != nil || label != always && (label != onStart || !starting) || !starting && !a.had[s.groupVersion()] {
+		if own[s.groupVersion()] != nil || !isManaged(s, starting) || !starting && !a.had[s.groupVersion()] {
 			continue
 		}
-		err := a.front().Delete(ctx, "", name, registry.DeleteOptions{UID: s.UID})
-		if err != nil && !status.IsNotFound(err) && !status.IsConflict(err) {
-			return err
-		}
+		todo = append(todo, func(ctx context.Context) (*APIService, error) {
+			err := a.front().Delete(ctx, "", name, registry.DeleteOptions{UID: s.UID})
+			if status.IsNotFound(err) || status.IsConflict(err) {
+				err = nil
+			}
+			return nil, err
+		})
 	}
-	return nil
+	return todo
 }
 
-// correct restores an object that the server manages.
-func (a *Aggregator) correct(ctx context.Context, have *APIService, gv meta.GroupVersion, late, starting bool) error {
-	label := have.Labels[AutoManaged]
-	if label != always && (label != onStart || !starting) {
-		return nil
+// isManaged reports whether the server corrects an object, and deletes it with its group version.
+func isManaged(s *APIService, starting bool) bool {
+	label := s.Labels[AutoManaged]
+	return label == always || label == onStart && starting
+}
+
+// create makes an object, nil if another process has.
+func (a *Aggregator) create(ctx context.Context, s *APIService) (*APIService, error) {
+	made, err := a.front().Create(ctx, s)
+	if status.IsAlreadyExists(err) {
+		return nil, nil
 	}
-	want := a.automatic(gv, late)
-	_, err := a.front().Modify(ctx, "", have.Name, func(s *APIService) error {
-		s.Spec = want.Spec
+	return made, err
+}
+
+// correct restores an object that the server manages. It may belong to a user by now: a webhook can hold up the
+// write before for as long as it likes.
+func (a *Aggregator) correct(ctx context.Context, want *APIService, starting bool) error {
+	_, err := a.front().Modify(ctx, "", want.Name, func(s *APIService) error {
+		if isManaged(s, starting) {
+			s.Spec = want.Spec
+		}
 		return nil
 	})
 	if status.IsNotFound(err) {

@@ -18,9 +18,11 @@ type resource = discovery.Resource
 
 // What a description of a group version may have.
 const (
-	maxResourceBytes = 1 << 20
-	maxResources     = 2000
-	maxParts         = 100 * maxResources // of all descriptions: names and values
+	maxResourceBytes = 8 << 20
+	maxResources     = 20_000  // adapters of metrics describe each metric as one
+	maxParts         = 400_000 // of all descriptions: names and values
+	fewResources     = 2000    // which any back end may have
+	maxListed        = 200_000 // of all back ends that have more
 	maxWords         = 64
 	maxWord          = 253
 )

@@ -72,14 +72,21 @@ func (b *backend) emptyKind(ctx context.Context, path string, verbs []string) (l
 			return 0, err
 		}
 	}
-	if slices.Contains(verbs, "deletecollection") {
+	collection := slices.Contains(verbs, "deletecollection")
+	if collection {
 		err = b.remove(ctx, path)
-	} else {
+		collection = !errors.Is(err, errCannot) // or it says so, and cannot
+	}
+	if !collection {
+		err = nil
 		for _, name := range names {
 			if err = b.remove(ctx, path+"/"+url.PathEscape(name)); err != nil {
 				break
 			}
 		}
+	}
+	if errors.Is(err, errCannot) {
+		err = nil
 	}
 	if err != nil || !lists {
 		return len(names), err
@@ -98,6 +105,9 @@ func (b *backend) names(ctx context.Context, path string) (names []string, err e
 		} `json:"items"`
 	}
 	err = b.ask(ctx, http.MethodGet, path+"?limit="+strconv.Itoa(someObjects), func(body []byte) error { return json.Unmarshal(body, &list) })
+	if errors.Is(err, errCannot) {
+		return nil, nil
+	}
 	for i := range list.Items {
 		if name := list.Items[i].Metadata.Name; name != "" && meta.CheckPathSegment(name) == "" {
 			names = append(names, name)
@@ -111,7 +121,10 @@ func (b *backend) remove(ctx context.Context, path string) error {
 	return b.ask(ctx, http.MethodDelete, path+"?propagationPolicy=Background", func([]byte) error { return nil })
 }
 
-// ask sends a request as the user of the context. What is not there, and cannot be deleted, is gone.
+// errCannot says that a back end has no such operation.
+var errCannot = errors.New("the server behind an APIService cannot do that")
+
+// ask sends a request as the user of the context. What is not there is gone.
 func (b *backend) ask(ctx context.Context, method, target string, use func(body []byte) error) error {
 	ctx, cancel := context.WithTimeout(ctx, b.of.cfg.Timeout)
 	defer cancel()
@@ -136,8 +149,10 @@ func (b *backend) ask(ctx context.Context, method, target string, use func(body 
 	}
 	defer func() { _ = res.Body.Close() }()
 	switch code := res.StatusCode; {
-	case code == http.StatusNotFound || code == http.StatusMethodNotAllowed:
+	case code == http.StatusNotFound:
 		return nil
+	case code == http.StatusMethodNotAllowed:
+		return errCannot
 	case code/100 != 2:
 		return fmt.Errorf("the server behind the APIService %s answered with the code %d", b.service.Name, code)
 	case method != http.MethodGet:

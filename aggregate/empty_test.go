@@ -1,7 +1,10 @@
 package aggregate_test
 
 import (
+	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,4 +53,39 @@ func TestNS_02_ANamespaceGoesWithTheObjectsOfBackEnds(t *testing.T) {
 		require.True(t, gone(inside+"/mary"))
 	}
 	require.False(t, gone(elsewhere+"/mary"))
+}
+
+// A server may say that it deletes collections and refuse to (405). As in Kubernetes, what it has is then
+// deleted one by one. The namespace ended never.
+func TestNS_02_ABackEndThatCannotDeleteCollections(t *testing.T) {
+	var gone atomic.Bool
+	w := newWorld(t, nil)
+	w.listen("boats", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		const inside = "/apis/boats.example.dev/v1/namespaces/port/boats"
+		switch {
+		case r.URL.Path == "/apis/boats.example.dev/v1":
+			_, _ = io.WriteString(w, resources("boats", `{"name":"boats","namespaced":true,"kind":"Boat","verbs":["list","delete","deletecollection"]}`))
+		case r.Method == http.MethodDelete && r.URL.Path == inside+"/mary":
+			gone.Store(true)
+			_, _ = io.WriteString(w, "{}")
+		case r.Method == http.MethodDelete:
+			w.WriteHeader(http.StatusMethodNotAllowed)
+		case r.URL.Path == inside && !gone.Load():
+			_, _ = io.WriteString(w, `{"items":[{"metadata":{"name":"mary"}}]}`)
+		default:
+			_, _ = io.WriteString(w, `{"items":[]}`)
+		}
+	}), "boats.default.svc")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	const port = "/api/v1/namespaces/port"
+	code, body := w.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"port"}}`)
+	require.Equal(t, 201, code, body)
+	code, body = w.do("DELETE", port, "")
+	require.Equal(t, 200, code, body)
+	require.Eventually(t, func() bool {
+		code, _ := w.do("GET", port, "")
+		return code == 404
+	}, 30*time.Second, 5*time.Millisecond)
+	require.True(t, gone.Load())
 }

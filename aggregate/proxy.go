@@ -49,18 +49,20 @@ func (b *backend) newProxy() *httputil.ReverseProxy {
 	}
 }
 
-// Streams reports whether a request for a back end may last as long as it likes: a watch, another
-// protocol, or a subresource that streams.
-func (a *Aggregator) Streams(info *request.Info, h http.Header) bool {
-	return info.Verb == request.VerbWatch || len(h["Upgrade"]) > 0 ||
-		slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, info.Subresource)
+// Streams reports whether a request for a back end may last as long as it likes: a watch, a subresource
+// that streams, or another protocol for a subresource. Whoever only names a protocol, or asks for one
+// where objects are, sends an ordinary request: the back end answers it as one.
+func (a *Aggregator) Streams(info *request.Info, r *http.Request) bool {
+	return info.Verb == request.VerbWatch ||
+		slices.Contains([]string{"attach", "exec", "log", "portforward", "proxy"}, info.Subresource) ||
+		!slices.Contains([]string{"", "status", "scale"}, info.Subresource) && request.AsksUpgrade(r)
 }
 
 // serve sends a request on, unless the back end is known not to answer or the user cannot be named.
 func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 	if v := b.now.Load(); !v.available {
 		b.hurry() // it may be back
-		negotiate.WriteError(w, r, b.unavailable(v.reason).WithRetryAfter(retrySeconds))
+		negotiate.WriteError(w, r, b.known(r, v.reason))
 		return
 	}
 	if b.circles(r) {
@@ -92,6 +94,19 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(x.Ended)
 	}
 	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{context: r.Context(), exchange: x, identity: identity}}))
+}
+
+// known answers a request for a back end that is known not to answer. Clients read the documents of all groups
+// before they do anything: with Retry-After, client-go would ask for these ten times, a second apart, and
+// every command of a kubectl without aggregated discovery would wait for a group that it does not use.
+func (b *backend) known(r *http.Request, reason string) *status.Error {
+	err := b.unavailable(reason)
+	if x := request.ExchangeFrom(r.Context()); x != nil {
+		if info := x.Info.Load(); info != nil && !info.IsResource {
+			return err
+		}
+	}
+	return err.WithRetryAfter(retrySeconds)
 }
 
 // circles reports whether this server, or another with its client certificate, has sent a request on

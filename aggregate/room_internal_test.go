@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/kindwright/kindwright/internal/discovery"
 )
 
 // body is an answer of so many bytes.
@@ -82,4 +84,24 @@ func TestDocumentsOfAllBackEndsShareTheRoom(t *testing.T) {
 	require.NoError(t, one.hold(60<<20))
 	require.NoError(t, two.hold(40<<20))
 	require.EqualValues(t, 100<<20, a.kept.Load())
+}
+
+// A resource of a few bytes takes hundreds in memory, and there may be many back ends.
+func TestLongDescriptionsOfAllBackEndsAreCounted(t *testing.T) {
+	a := &Aggregator{}
+	pods := func(subresources int) []resource {
+		return []resource{{Plural: "pods", Subresources: make([]discovery.Subresource, subresources)}}
+	}
+	var all []*backend
+	for range maxListed / maxResources {
+		b := &backend{of: a}
+		require.NoError(t, b.list(pods(maxResources-1)))
+		all = append(all, b)
+	}
+	late := &backend{of: a}
+	require.ErrorIs(t, late.list(pods(fewResources)), errListed)
+	require.NoError(t, late.list(pods(fewResources-1)), "a short one does not count")
+	require.NoError(t, all[0].list(pods(maxResources-1)), "it has its place")
+	require.NoError(t, all[0].list(pods(0)))
+	require.NoError(t, late.list(pods(fewResources)))
 }

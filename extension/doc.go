@@ -32,6 +32,16 @@
 // server's own APIServices, secret and Service. With --remove the program takes its APIServices and
 // its Service back.
 //
+// # In tests
+//
+// apitest.New(t, ships, ports) serves the kinds alone, with their rules, watches and subresources. That needs
+// no host: users, rights, namespaces and certificates are the same for all extension servers.
+//
+// The whole program runs behind the stand-in for kube-apiserver of examples/kube, too, on one machine. It needs
+// the flags that kube-apiserver needs (--requestheader-client-ca-file, --requestheader-allowed-names,
+// --requestheader-username-headers and its like, --proxy-client-cert-file, --proxy-client-key-file), and
+// --aggregator-allow-loopback for an --advertise of localhost.
+//
 // # Replicas
 //
 // With --replicas 2 or more, the pods have no volume, and Open gets "" for the directory: it opens

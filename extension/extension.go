@@ -79,7 +79,7 @@ type Config struct {
 type Extension struct {
 	cfg      Config
 	log      logr.Logger
-	versions []meta.GroupVersion // in the order of their priority
+	versions []meta.GroupVersion // that are served, in the order of their priority
 
 	users  *authn.Authenticator
 	rights authz.Authorizer
@@ -121,7 +121,8 @@ func New(cfg Config) (*Extension, error) {
 	}
 	e.cfg = cfg
 	var err error
-	if e.versions, err = versionsOf(cfg.Kinds); err != nil {
+	var retired []meta.GroupVersion
+	if e.versions, retired, err = versionsOf(cfg.Kinds); err != nil {
 		return nil, fmt.Errorf("extension: Kinds: %w", err)
 	}
 	if e.users, err = authn.New(cfg.Host, authn.Options{Audiences: cfg.Audiences, Logger: e.log}); err != nil {
@@ -130,7 +131,7 @@ func New(cfg Config) (*Extension, error) {
 	if e.rights, err = authzhost.New(cfg.Host, authzhost.Options{Logger: e.log}); err != nil {
 		return nil, err
 	}
-	e.keeper = newKeeper(&e.cfg, e.versions, e.log)
+	e.keeper = newKeeper(&e.cfg, e.versions, retired, e.log)
 	if e.cert, err = newCertificates(&e.cfg, e.keeper, e.log); err != nil {
 		return nil, fmt.Errorf("extension: Certificate: %w", err)
 	}
@@ -217,32 +218,37 @@ func ownNamespace() string {
 	return strings.TrimSpace(string(data))
 }
 
-// versionsOf returns the group versions of definitions.
-func versionsOf(definitions []registry.Definition) ([]meta.GroupVersion, error) {
-	var out []meta.GroupVersion
+// versionsOf returns the group versions of definitions: those that are served, and those that are only
+// understood.
+func versionsOf(definitions []registry.Definition) (served, retired []meta.GroupVersion, err error) {
 	env := registry.Env{GroupDomain: "k8s.io", Types: &openapi.Types{}}
 	for i, d := range definitions {
 		if d == nil {
-			return nil, fmt.Errorf("[%d] is nil", i)
+			return nil, nil, fmt.Errorf("[%d] is nil", i)
 		}
 		b, err := d.Define(env)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, r := range b.Resources {
 			gv := meta.GroupVersion{Group: r.Group, Version: r.Version}
 			switch {
 			case r.Group == "":
-				return nil, fmt.Errorf("%s: the core group belongs to the host", r.Plural)
-			case !slices.Contains(out, gv):
-				out = append(out, gv)
+				return nil, nil, fmt.Errorf("%s: the core group belongs to the host", r.Plural)
+			case r.Unserved:
+				retired = append(retired, gv)
+			case !slices.Contains(served, gv):
+				served = append(served, gv)
 			}
 		}
 	}
-	slices.SortFunc(out, func(a, b meta.GroupVersion) int {
+	inOrder := func(a, b meta.GroupVersion) int {
 		return cmp.Or(strings.Compare(a.Group, b.Group), meta.CompareVersions(a.Version, b.Version))
-	})
-	return out, nil
+	}
+	slices.SortFunc(served, inOrder)
+	slices.SortFunc(retired, inOrder)
+	retired = slices.DeleteFunc(slices.Compact(retired), func(gv meta.GroupVersion) bool { return slices.Contains(served, gv) })
+	return served, retired, nil
 }
 
 // Options are the options of a server for [kindwright.New]. The caller may add others after them.

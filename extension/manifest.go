@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -45,7 +46,7 @@ func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 	if err := cfg.complete(nil); err != nil {
 		return fmt.Errorf("extension: %w", err)
 	}
-	versions, err := versionsOf(cfg.Kinds)
+	versions, retired, err := versionsOf(cfg.Kinds)
 	switch {
 	case err != nil:
 		return fmt.Errorf("extension: Kinds: %w", err)
@@ -71,7 +72,7 @@ func WriteManifests(to io.Writer, cfg Config, d Deployment) error {
 	if err != nil {
 		return fmt.Errorf("extension: %w", err)
 	}
-	w := &manifests{cfg: &cfg, Deployment: d, versions: versions, port: listen}
+	w := &manifests{cfg: &cfg, Deployment: d, versions: versions, retired: retired, port: listen}
 	var out bytes.Buffer
 	for _, object := range w.objects() {
 		document, err := json.Marshal(object)
@@ -94,6 +95,7 @@ type manifests struct {
 	cfg *Config
 	Deployment
 	versions []meta.GroupVersion
+	retired  []meta.GroupVersion
 	port     int // of the container
 }
 
@@ -163,7 +165,7 @@ func (m *manifests) binding(kind, name, namespace, roleKind, role string) tree {
 // clusterRole holds what the server needs of the host: its namespaces, and its own APIServices.
 func (m *manifests) clusterRole() tree {
 	var names []string
-	for _, gv := range m.versions {
+	for _, gv := range slices.Concat(m.versions, m.retired) {
 		names = append(names, gv.Version+"."+gv.Group)
 	}
 	return m.object(rbacGroup+"/v1", "ClusterRole", false, tree{"rules": []tree{

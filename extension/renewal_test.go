@@ -222,9 +222,9 @@ func TestOPS_08_APIServicesAreKeptRight(t *testing.T) {
 			Advertise: "fleet.example.com:8443", GroupPriority: 17, VersionPriority: 3, Log: logr.Discard(),
 		}
 		require.NoError(t, cfg.complete(nil))
-		versions, err := versionsOf(cfg.Kinds)
+		versions, retired, err := versionsOf(cfg.Kinds)
 		require.NoError(t, err)
-		k := newKeeper(&cfg, versions, logr.Discard())
+		k := newKeeper(&cfg, versions, retired, logr.Discard())
 		k.bundle = func() []byte { return []byte("bundle") }
 		ctx, cancel := context.WithCancel(t.Context())
 		var work sync.WaitGroup

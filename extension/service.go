@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,6 +68,7 @@ type portSpec struct {
 type keeper struct {
 	cfg      *Config
 	versions []meta.GroupVersion
+	retired  []meta.GroupVersion // that are understood and not served any more
 	log      logr.Logger
 	bundle   func() []byte
 	changed  chan struct{} // holds one wake-up
@@ -96,10 +98,10 @@ const automanaged = "kube-aggregator.kubernetes.io/automanaged"
 
 var errNotKept = errors.New("they have not been written yet")
 
-func newKeeper(cfg *Config, versions []meta.GroupVersion, log logr.Logger) *keeper {
+func newKeeper(cfg *Config, versions, retired []meta.GroupVersion, log logr.Logger) *keeper {
 	h, at, logged := cfg.Host.Requests(), client.At(cfg.Host.URL), client.WithLogger(log)
 	return &keeper{
-		cfg: cfg, versions: versions, log: log, changed: make(chan struct{}, 1), wrong: errNotKept,
+		cfg: cfg, versions: versions, retired: retired, log: log, changed: make(chan struct{}, 1), wrong: errNotKept,
 		apis: client.For(h, client.Resource[apiService]{
 			Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices", Kind: "APIService", ClusterScoped: true,
 		}, at, logged),
@@ -166,6 +168,7 @@ func (k *keeper) look(ctx context.Context) (sighting, error) {
 		versions += version + ","
 		problems = append(problems, err)
 	}
+	problems = append(problems, k.forget(ctx, k.retired))
 	err := errors.Join(problems...)
 	switch {
 	case !right: // what was written counts once it has been read
@@ -288,12 +291,11 @@ func (k *keeper) keepService(ctx context.Context) error {
 	return err
 }
 
-const externalName = "ExternalName"
-
-// remove deletes what keep has written, if it is the server's.
-func (k *keeper) remove(ctx context.Context) error {
+// forget deletes the APIServices of versions that are the server's. While replicas of a former program
+// run that serve such a version, they write it again.
+func (k *keeper) forget(ctx context.Context, versions []meta.GroupVersion) error {
 	var problems []error
-	for i, gv := range k.versions {
+	for i, gv := range versions {
 		want := k.apiService(gv, i, nil)
 		have, err := k.apis.Get(ctx, want.Key())
 		switch {
@@ -308,6 +310,14 @@ func (k *keeper) remove(ctx context.Context) error {
 			problems = append(problems, err)
 		}
 	}
+	return errors.Join(problems...)
+}
+
+const externalName = "ExternalName"
+
+// remove deletes what keep has written, if it is the server's.
+func (k *keeper) remove(ctx context.Context) error {
+	problems := []error{k.forget(ctx, slices.Concat(k.versions, k.retired))}
 	if k.cfg.Advertise == "" {
 		return errors.Join(problems...)
 	}

@@ -32,6 +32,10 @@ type Connection struct {
 
 	// Longest is how many bytes an answer may have. Zero means [MaxAnswer].
 	Longest int
+
+	// Repeatable says that a document may be sent again, over another connection, if one that was kept breaks
+	// off before the answer begins.
+	Repeatable bool
 }
 
 // MaxAnswer is how many bytes an answer may have, unless a [Connection] says otherwise.
@@ -82,6 +86,9 @@ func (c Connection) Post(ctx context.Context, document []byte) ([]byte, error) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
+	if c.Repeatable {
+		r.Header["Idempotency-Key"] = nil // tells net/http, and is not sent
+	}
 	if c.Authorize != nil {
 		if err := c.Authorize(r); err != nil {
 			return nil, err
