@@ -3,6 +3,7 @@ package kindwright_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -111,11 +112,12 @@ func (b breaking) BackupTo(_ context.Context, w io.Writer) (storage.Revision, er
 }
 
 // refusing fails before it has written anything.
-type refusing struct{ storage.Backend }
-
-func (refusing) BackupTo(context.Context, io.Writer) (storage.Revision, error) {
-	return 0, errors.New("the disk is on fire")
+type refusing struct {
+	storage.Backend
+	reason error
 }
+
+func (r refusing) BackupTo(context.Context, io.Writer) (storage.Revision, error) { return 0, r.reason }
 
 func TestD8_AFailedBackupIsNeverAShortOne(t *testing.T) {
 	serve := func(wrap func(storage.Backend) storage.Backend) *host {
@@ -146,7 +148,13 @@ func TestD8_AFailedBackupIsNeverAShortOne(t *testing.T) {
 		}
 		require.Error(t, err, "after %d bytes", after)
 	}
-	require.Equal(t, 500, serve(func(b storage.Backend) storage.Backend { return refusing{b} }).ask("GET", "/debug/backup", "").code)
+	refused := func(reason error) answer {
+		return serve(func(b storage.Backend) storage.Backend { return refusing{b, reason} }).ask("GET", "/debug/backup", "")
+	}
+	require.Equal(t, 500, refused(errors.New("the disk is on fire")).code)
+	full := refused(fmt.Errorf("%w: /tmp", storage.ErrNoSpace))
+	require.Equal(t, 503, full.code)
+	require.Contains(t, full.body, "507 Insufficient Storage")
 	memory := run(t, kindwright.Debug{Backup: true})
 	require.Equal(t, 400, memory.ask("GET", "/debug/backup", "").code, "its backend cannot")
 	require.Equal(t, 404, run(t).ask("GET", "/debug/backup", "").code, "only where asked for")

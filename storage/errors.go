@@ -30,6 +30,9 @@ var (
 	// ErrUnreadable means that a record exists and its value cannot be read: it is damaged, or its
 	// key of encryption is missing. See [Record].Err.
 	ErrUnreadable = errors.New("record cannot be read")
+	// ErrKeysAway is the ErrUnavailable of a record whose key of encryption is kept by a service that
+	// is away. The record is probably sound, and can be read when the service is back.
+	ErrKeysAway = fmt.Errorf("%w: a service that keeps keys of encryption is away", ErrUnavailable)
 	// ErrClosed means that the store is closed, or refuses commits because it can no longer keep
 	// its promises (see [Health]). Nothing was committed.
 	ErrClosed = errors.New("store is closed")

@@ -97,6 +97,27 @@ func (c *Cache) spoil(failed *DecodeError) {
 	c.tellUnreadable()
 }
 
+// Reassess replaces the reason why an object cannot be read, if it is still the record of that revision.
+func (d *Dispatcher) Reassess(key string, rev storage.Revision, reason error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.caches {
+		c.reassess(key, rev, reason)
+	}
+}
+
+func (c *Cache) reassess(key string, rev storage.Revision, reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, ok := c.unreadable[key]
+	if !ok || one.Revision != rev {
+		return
+	}
+	one.Err = &DecodeError{StorageName: c.config.StorageName, Key: key, Revision: rev, Err: reason}
+	c.unreadable = c.unreadable.with(one)
+	c.tellUnreadable()
+}
+
 // tellUnreadable tells those who need every object which one they have not been told of. The caller
 // holds the cache's lock.
 func (c *Cache) tellUnreadable() {

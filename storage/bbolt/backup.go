@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -42,8 +43,10 @@ func (db *DB) Backup(ctx context.Context, path string) (storage.Revision, error)
 	return rev, err
 }
 
-// BackupTo is Backup to a writer. The copy is in the directory for temporary files until it has been
-// written. A slow writer holds up nobody else.
+// BackupTo is Backup to a writer. The copy is made in the directory for temporary files; where the system
+// permits, it has no name there any more when its first byte is written, so that a process that is killed
+// leaves nothing. A slow writer holds up nobody else. The error wraps storage.ErrNoSpace if the directory
+// has no room.
 func (db *DB) BackupTo(ctx context.Context, w io.Writer) (rev storage.Revision, err error) {
 	dir, err := os.MkdirTemp("", "kindwright-backup-") // for the owner alone
 	if err != nil {
@@ -52,12 +55,16 @@ func (db *DB) BackupTo(ctx context.Context, w io.Writer) (rev storage.Revision, 
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "store.db")
 	if rev, err = db.Backup(ctx, path); err != nil {
+		if isNoSpace(err) {
+			err = fmt.Errorf("%w in the directory for temporary files: %w", storage.ErrNoSpace, err)
+		}
 		return 0, err
 	}
 	f, err := os.Open(path) //nolint:gosec // our own
 	if err != nil {
 		return 0, err
 	}
+	_ = os.Remove(path) // some systems keep what is open, and then it goes at the end
 	_, err = io.Copy(w, f)
 	return rev, errors.Join(err, f.Close())
 }

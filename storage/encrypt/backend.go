@@ -157,12 +157,14 @@ func (e *Backend) List(ctx context.Context, r storage.ListRequest) (storage.Page
 	return p, nil
 }
 
-// Watch decrypts the values of changes. One that fails has its Err.
+// Watch decrypts the values of changes. One that fails has its Err. A plugin that does not answer holds
+// it up for a second once, not at each change.
 func (e *Backend) Watch(ctx context.Context, prefix string, after storage.Revision) iter.Seq2[storage.Batch, error] {
 	return func(yield func(storage.Batch, error) bool) {
+		opening := hurried(ctx)
 		for batch, err := range e.backend.Watch(ctx, prefix, after) {
 			if err == nil {
-				o := e.opener(ctx)
+				o := e.opener(opening)
 				batch.Changes = o.changes(batch.Changes)
 			}
 			if !yield(batch, err) {

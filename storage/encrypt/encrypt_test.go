@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -403,7 +404,7 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 		}
 		require.Equal(t, 1, service.count("Encrypt"))
 		require.Equal(t, "value", get(t, e, secretKey("5")))
-		require.Zero(t, service.count("Decrypt"), "it is the seed of this server")
+		require.Equal(t, 1, service.count("Decrypt"), "that the seed can be decrypted; it is that of this server")
 
 		// Another server has a seed of its own and learns this one by a single question.
 		second := encrypt.OpenPlugin(t.Context(), "kms", service, func(error) {})
@@ -414,7 +415,7 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 		for _, r := range page.Records {
 			require.NoError(t, r.Err)
 		}
-		require.Equal(t, 1, service.count("Decrypt"))
+		require.Equal(t, 3, service.count("Decrypt"), "its own seed, and that of the first one")
 
 		service.set(func(v *vault) { v.down = errors.New("away") })
 		require.NoError(t, e.CheckPlugins(t.Context()), "it was asked a moment ago")
@@ -438,6 +439,7 @@ func TestENC_04_APluginComesAndGoes(t *testing.T) {
 		require.NoError(t, err)
 		for _, r := range page.Records[1:] {
 			require.ErrorIs(t, r.Err, storage.ErrUnreadable)
+			require.ErrorIs(t, r.Err, storage.ErrKeysAway)
 			require.ErrorIs(t, r.Err, storage.ErrUnavailable)
 		}
 		require.Equal(t, "others go on", string(page.Records[0].Value))
@@ -501,6 +503,80 @@ func TestENC_04_NobodyWaitsForAHangingPluginBeyondTheirTime(t *testing.T) {
 	})
 }
 
+// One watch brings the changes of all kinds. Another server writes secrets with seeds that this one
+// does not know, as after each restart, while the plugin here hangs. Other kinds do not notice: the
+// watch waits a moment once, and not for each secret. When the plugin answers again, it waits again.
+func TestENC_04_AHangingPluginDoesNotHoldUpAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory.New()
+		second := &vault{key: "1"}
+		service := &sometimes{vault: second}
+		here := encrypt.OpenPlugin(t.Context(), "kms", service, func(error) {})
+		defer here.Close()
+		e := open(t, db, rule("secrets", encrypt.KMS(here)))
+		elsewhere := func(name string) { // by a server that has just started
+			p := encrypt.OpenPlugin(t.Context(), "kms", &vault{key: "1"}, func(error) {})
+			defer p.Close()
+			put(t, open(t, db, rule("secrets", encrypt.KMS(p))), secretKey(name), "value")
+		}
+		rev, err := e.Revision(t.Context())
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		changes := make(chan storage.Change, 100)
+		go func() {
+			for b, err := range e.Watch(ctx, "", rev) {
+				if err != nil {
+					close(changes)
+					return
+				}
+				for _, c := range b.Changes {
+					changes <- c
+				}
+			}
+		}()
+		begun := time.Now()
+		service.hangs.Store(true)
+		for i := range 5 {
+			elsewhere(fmt.Sprint(i))
+			put(t, e, storage.ObjectKey("configmaps", "team", fmt.Sprint(i)), "value")
+			time.Sleep(2 * time.Second)
+			secret, other := <-changes, <-changes
+			require.ErrorIs(t, secret.Err, storage.ErrKeysAway)
+			require.Equal(t, "value", string(other.Value))
+			require.Equal(t, time.Duration(i+1)*2*time.Second, time.Since(begun), "nothing was waited for")
+		}
+		// Who asks for one record waits, and is told the same, though the plugin says that it is well.
+		_, err = e.Get(t.Context(), secretKey("0"))
+		require.ErrorIs(t, err, storage.ErrKeysAway)
+		require.Equal(t, 13*time.Second, time.Since(begun))
+		time.Sleep(time.Second) // for which a failure stands
+
+		service.hangs.Store(false)
+		require.Equal(t, "value", get(t, e, secretKey("0"))) // as the server does every five seconds
+		elsewhere("x")
+		require.Equal(t, "value", string((<-changes).Value))
+		cancel()
+		for range changes { // until the watch has ended
+			continue
+		}
+	})
+}
+
+// sometimes is a service that hangs at times.
+type sometimes struct {
+	*vault
+	hangs atomic.Bool
+}
+
+func (s *sometimes) Decrypt(ctx context.Context, id string, k encrypt.DataKey) ([]byte, error) {
+	if !s.hangs.Load() {
+		return s.vault.Decrypt(ctx, id, k)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // as a socket does
+	defer cancel()
+	return hanging{s.vault}.Decrypt(ctx, id, k)
+}
+
 // What a plugin decrypts may be garbage of the right length or of a wrong one. It is not kept for a
 // day: the records can be read soon after the plugin answers well again, and until then they say
 // so. A key that has opened something stays, and is not doubted for the sake of one damaged record.
@@ -529,6 +605,7 @@ func TestENC_04_APluginAnswersGarbage(t *testing.T) {
 						_, err := late.Get(t.Context(), secretKey(n))
 						require.ErrorIs(t, err, storage.ErrUnreadable)
 						require.ErrorIs(t, err, storage.ErrUnavailable, "it will be read again")
+						require.NotErrorIs(t, err, storage.ErrKeysAway, "the service says that it is well")
 					}
 					time.Sleep(300 * time.Millisecond)
 				}
@@ -623,4 +700,43 @@ func (o *one) Commit(_ context.Context, ops []storage.Op) (storage.Revision, err
 
 func (o *one) Get(_ context.Context, key string) (storage.Record, error) {
 	return storage.Record{Key: key, Value: o.value, Revision: 1}, nil
+}
+
+// A plugin that returns what it cannot decrypt again would lose all that is written. Nothing is, until it
+// does better.
+func TestENC_04_APluginMustDecryptWhatItEncrypts(t *testing.T) {
+	for name, garble := range map[string]func([]byte) []byte{
+		"another key": flip,
+		"too short":   func(plain []byte) []byte { return plain[:5] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := &vault{key: "1", garble: garble}
+				plugin := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+				defer plugin.Close()
+				e := open(t, memory.New(), rule("secrets", encrypt.KMS(plugin)))
+				require.ErrorContains(t, e.CheckPlugins(t.Context()), "decrypts to something else")
+				_, err := e.Commit(t.Context(), []storage.Op{storage.Put(secretKey("a"), nil, storage.Any)})
+				require.ErrorIs(t, err, storage.ErrUnavailable)
+
+				service.set(func(v *vault) { v.garble = nil })
+				time.Sleep(time.Minute)
+				require.NoError(t, e.CheckPlugins(t.Context()))
+				put(t, e, secretKey("a"), "value")
+
+				// The key before stays in use while the new one cannot be had.
+				service.set(func(v *vault) { v.key, v.garble = "2", garble })
+				time.Sleep(2 * time.Minute)
+				require.ErrorContains(t, e.CheckPlugins(t.Context()), "decrypts to something else")
+				put(t, e, secretKey("b"), "value")
+				service.set(func(v *vault) { v.garble = nil })
+				time.Sleep(time.Minute)
+				other := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+				defer other.Close()
+				late := open(t, e.Unwrap(), rule("secrets", encrypt.KMS(other)))
+				require.Equal(t, "value", get(t, late, secretKey("a")))
+				require.Equal(t, "value", get(t, late, secretKey("b")))
+			})
+		})
+	}
 }

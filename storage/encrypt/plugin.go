@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
 	"fmt"
 	"sync"
@@ -27,13 +28,15 @@ const (
 	checkAgain      = 3 * time.Second
 	seedMaxTTL      = 3 * time.Minute // for writes, since the plugin was well
 	openedTTL       = 24 * time.Hour
-	failedTTL       = time.Second // how long a failure to decrypt stands for the next ones
+	failedTTL       = time.Second      // how long a failure to decrypt stands for the next ones
+	hurryTime       = time.Second      // how long a watch waits for a key, with all the changes behind it
+	proofTimeout    = 30 * time.Second // of a service that has no limit itself
 	maxOpened       = 4096
 	maxShownProblem = 200
 )
 
 // Plugin is a key management service in use. It encrypts a seed when it opens, and again when the
-// service changes its key; keys for values are derived from the seed. So the service is asked once a
+// service changes its key, and has it decrypted once; keys for values are derived from the seed. So the service is asked once a
 // minute how it is, and once for each seed of another server. While it is down, what is known can be
 // read; writes end after three minutes.
 //
@@ -46,9 +49,13 @@ type Plugin struct {
 	state  atomic.Pointer[state]
 	opened *memo.Cache[[sha256.Size]byte, opened]
 
-	asking    ctxlock.Mutex // held during a question for a data key; guards the next two
+	asking    ctxlock.Mutex // held during a question for a data key; guards the next four
 	down      error         // why the last question had no answer
 	downUntil time.Time
+	unwell    bool // what the service said after the last failure
+	unwellAt  time.Time
+
+	slow atomic.Bool // a watch has waited in vain, and nobody has had an answer since
 
 	probing ctxlock.Mutex // held during a probe; guards the rest
 	version string        // that of the first answer
@@ -188,6 +195,7 @@ func (p *Plugin) refresh(ctx context.Context) error {
 	if st.KeyID == "" || len(st.KeyID) > maxKeyID {
 		return fmt.Errorf("Status: key_id has %d bytes, and must have 1 to %d", len(st.KeyID), maxKeyID)
 	}
+	p.slow.Store(false)
 	if now := p.state.Load(); now != nil && now.keyID == st.KeyID {
 		next := *now
 		next.until = until
@@ -211,11 +219,29 @@ func (p *Plugin) newSeed(ctx context.Context, keyID string, until time.Time) err
 	if key.KeyID != keyID {
 		return errors.New("Encrypt: its key_id differs from that of Status; both must name the same key")
 	}
+	if err := p.proveSource(ctx, &e, secret); err != nil {
+		return err
+	}
 	seed, err := newSeed(secret)
 	if err == nil {
 		p.state.Store(&state{keyID: keyID, seed: seed, tail: e.appendTail(nil), until: until})
 	}
 	return err
+}
+
+// proveSource has the service decrypt a seed that it has encrypted. If that does not give the same seed,
+// all that is written under it is lost when this process ends.
+func (p *Plugin) proveSource(ctx context.Context, e *envelope, secret []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	plain, err := p.service.Decrypt(ctx, rand.Text(), DataKey{e.source, e.keyID, e.annotations})
+	if err != nil {
+		return fmt.Errorf("Decrypt what Encrypt has returned: %w", err)
+	}
+	if subtle.ConstantTimeCompare(plain, secret) != 1 {
+		return errors.New("Encrypt: what it returned decrypts to something else, so values would be lost")
+	}
+	return nil
 }
 
 func (p *Plugin) size(n int) int {
@@ -314,6 +340,38 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 	if known, ok := p.opened.Get(id); ok {
 		return known
 	}
+	if !isHurried(ctx) {
+		return p.question(ctx, e, id)
+	}
+	if p.slow.Load() {
+		return opened{err: p.late()}
+	}
+	short, cancel := context.WithTimeout(ctx, hurryTime)
+	defer cancel()
+	key := p.question(short, e, id)
+	if key.err != nil && short.Err() != nil && ctx.Err() == nil {
+		p.slow.Store(true)
+		key.err = p.late()
+	}
+	return key
+}
+
+// hurriedKey marks the context of a watch. A watch brings changes of all kinds, so all of them wait
+// while it waits for one key. It waits for a service that answers, but a moment only; and once it
+// has waited in vain, not at all until the service has answered somebody. The record is then one whose
+// keys are away, and is read again like the others of that sort.
+type hurriedKey struct{}
+
+func hurried(ctx context.Context) context.Context { return context.WithValue(ctx, hurriedKey{}, true) }
+
+func isHurried(ctx context.Context) bool { return ctx.Value(hurriedKey{}) != nil }
+
+func (p *Plugin) late() error {
+	return fmt.Errorf("%w: Decrypt: the KMS plugin %q has not answered for %v", storage.ErrKeysAway, p.name, hurryTime)
+}
+
+// question asks the service for the key of an envelope, unless somebody has just done so.
+func (p *Plugin) question(ctx context.Context, e *envelope, id [sha256.Size]byte) opened {
 	if err := p.asking.Lock(ctx); err != nil {
 		return opened{err: fmt.Errorf("%w: wait for the question before: %w", storage.ErrUnavailable, err)}
 	}
@@ -325,6 +383,12 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 		return opened{err: p.down}
 	}
 	key := p.ask(ctx, e)
+	if key.err == nil || answered(key.err) {
+		p.slow.Store(false)
+	}
+	if key.err != nil && ctx.Err() == nil && (!answered(key.err) || p.away(ctx)) {
+		key.err = fmt.Errorf("%w: %w", storage.ErrKeysAway, key.err)
+	}
 	switch {
 	case key.err == nil:
 		key.trust = &atomic.Int32{}
@@ -336,6 +400,20 @@ func (p *Plugin) dataKey(ctx context.Context, e *envelope) opened {
 		p.down, p.downUntil = key.err, time.Now().Add(failedTTL)
 	}
 	return key
+}
+
+// away reports whether the service is unwell, after it has refused to decrypt a key. If it is well, the
+// refusal is one of that key. One that does not answer at all is away, whatever its status says. It asks
+// for the status alone, and at most once in failedTTL. The caller holds asking.
+func (p *Plugin) away(ctx context.Context) bool {
+	if time.Since(p.unwellAt) >= failedTTL {
+		st, err := p.service.Status(ctx)
+		if ctx.Err() != nil {
+			return false
+		}
+		p.unwell, p.unwellAt = err != nil || st.Healthz != "ok", time.Now()
+	}
+	return p.unwell
 }
 
 // answered reports whether a failure is about one key, and not about the service.

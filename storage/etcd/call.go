@@ -161,9 +161,16 @@ func (db *DB) fail(reason error) error {
 // read runs range requests in one linearizable transaction. It returns their answers and the timeline
 // in force. It repeats what was not answered until the context of the call ends.
 func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.RangeResponse, int64, *timeline, error) {
+	return db.readLess(ctx, func(int) []clientv3.Op { return ops })
+}
+
+// readLess is read with requests that can be smaller, by how many attempts had no answer in their time:
+// it may be that there is too much to answer.
+func (db *DB) readLess(ctx context.Context, ops func(late int) []clientv3.Op) ([]*etcdserverpb.RangeResponse, int64, *timeline, error) {
+	late := 0
 	for p := newPauses(); ; {
 		t := db.timeline.Load()
-		op := clientv3.OpTxn([]clientv3.Cmp{t.unchanged(db.keys)}, ops, []clientv3.Op{clientv3.OpGet(db.keys.base())})
+		op := clientv3.OpTxn([]clientv3.Cmp{t.unchanged(db.keys)}, ops(late), []clientv3.Op{clientv3.OpGet(db.keys.base())})
 		resp, _, err := db.txn(ctx, p.limit, op)
 		switch {
 		case err == nil && resp.Succeeded:
@@ -175,6 +182,9 @@ func (db *DB) read(ctx context.Context, ops ...clientv3.Op) ([]*etcdserverpb.Ran
 		case err == nil:
 			err = db.relearn(t, resp.Responses[0].GetResponseRange())
 		case transient(err):
+			if tooLate(err) {
+				late++
+			}
 			if db.pause(ctx, p, err) {
 				continue
 			}
@@ -342,7 +352,7 @@ func plain(err error) error { return errors.New(err.Error()) }
 // members serve, or the next attempt may go to the same one. It returns false if the context ends first.
 func (db *DB) pause(ctx context.Context, p *pauses, err error) bool {
 	chosen := db.suspect()
-	if code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded) {
+	if tooLate(err) {
 		late := time.NewTimer(2 * others)
 		defer late.Stop()
 		select {
@@ -353,6 +363,11 @@ func (db *DB) pause(ctx context.Context, p *pauses, err error) bool {
 		}
 	}
 	return p.wait(ctx)
+}
+
+// tooLate reports whether an attempt was given up because its time was over.
+func tooLate(err error) bool {
+	return code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
 }
 
 // pauses are the waits between the attempts of a call, and how long an attempt may take.

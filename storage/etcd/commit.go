@@ -35,7 +35,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 		}
 	}
 	for p := newPauses(); ; {
-		rev, err := c.try(ctx, p.limit)
+		rev, err := c.attempt(ctx, p.limit)
 		switch {
 		case err == nil:
 			return rev, nil
@@ -43,9 +43,9 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 			continue
 		case errors.Is(err, rpctypes.ErrNoSpace):
 			// Etcd says so of the transaction that exceeds the space, too, and that one it has applied.
-			mod, unknown := c.applied(ctx)
-			if unknown == nil && mod != 0 {
-				return db.timeline.Load().last(mod), nil
+			rev, unknown := c.applied(ctx)
+			if unknown == nil && rev != 0 {
+				return rev, nil
 			}
 			c.uncertain = c.uncertain || unknown != nil
 		case transient(err):
@@ -55,9 +55,8 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 			if !c.uncertain || c.pinned {
 				continue
 			}
-			var mod int64
-			if mod, err = c.fenced(ctx); err == nil && mod != 0 {
-				return db.timeline.Load().last(mod), nil
+			if rev, err = c.fenced(ctx); err == nil && rev != 0 {
+				return rev, nil
 			}
 			if err == nil {
 				continue
@@ -83,6 +82,8 @@ type commit struct {
 	nonce nonce
 	mark  *string // written as the owner, unless nil
 	start int64   // a revision of etcd from before the first attempt
+
+	joined bool // the first attempt, which may share a transaction, has been made
 
 	// pinned: some change expects a revision, which no key has twice, so that the transaction cannot
 	// happen twice. A key can be absent twice.
@@ -133,7 +134,7 @@ func (c *commit) comparisons() int {
 
 // transaction returns the commit as one operation of etcd. If a comparison fails, it reads all keys
 // that it compares.
-func (c *commit) transaction(t *timeline) clientv3.Op {
+func (c *commit) transaction(t *timeline, s seat) clientv3.Op {
 	keys := c.db.keys
 	compare := []clientv3.Cmp{t.unchanged(keys)}
 	otherwise := []clientv3.Op{clientv3.OpGet(keys.base())}
@@ -149,7 +150,7 @@ func (c *commit) transaction(t *timeline) clientv3.Op {
 		}
 		switch op.Type {
 		case storage.OpPut:
-			then = append(then, clientv3.OpPut(key, seal(op.Value, c.below[i], c.nonce)))
+			then = append(then, clientv3.OpPut(key, seal(op.Value, c.below[i]+s.shift, c.nonce.of(s.shared))))
 		case storage.OpDelete:
 			then = append(then, clientv3.OpDelete(key))
 		}
@@ -197,22 +198,41 @@ func expected(t *timeline, key string, e storage.Expect) []clientv3.Cmp {
 // never is the revision of no record in etcd.
 const never = -1
 
-// try makes one attempt.
+// attempt makes one attempt. The first one may share a transaction with other commits.
+func (c *commit) attempt(ctx context.Context, limit time.Duration) (storage.Revision, error) {
+	if c.joined || !c.joins() {
+		return c.try(ctx, limit)
+	}
+	c.joined = true
+	return c.db.groups.try(ctx, c)
+}
+
+// try makes one attempt alone.
 func (c *commit) try(ctx context.Context, limit time.Duration) (storage.Revision, error) {
 	t := c.db.timeline.Load()
 	if !c.pinned && !c.puts {
 		limit = c.db.config.Timeout // there is only one attempt
 	}
-	resp, sent, err := c.db.txn(ctx, limit, c.transaction(t))
-	switch {
-	case err != nil:
-		if sent && !refusedUnread(err) {
-			c.uncertain, c.doubt = true, max(c.doubt, t.stored)
-		}
+	resp, sent, err := c.db.txn(ctx, limit, c.transaction(t, seat{}))
+	if err != nil {
+		c.failed(t, sent, err)
 		return 0, err
-	case resp.Succeeded:
+	}
+	return c.answered(ctx, t, seat{}, resp)
+}
+
+// failed notes that an attempt that compared the base of a timeline had no answer.
+func (c *commit) failed(t *timeline, sent bool, err error) {
+	if sent && !refusedUnread(err) {
+		c.uncertain, c.doubt = true, max(c.doubt, t.stored)
+	}
+}
+
+// answered is what the answer to an attempt means.
+func (c *commit) answered(ctx context.Context, t *timeline, s seat, resp *clientv3.TxnResponse) (storage.Revision, error) {
+	if resp.Succeeded {
 		c.db.mark.CompareAndSwap(c.mark, nil)
-		return t.last(resp.Header.Revision), nil
+		return t.last(resp.Header.Revision) - storage.Revision(s.shift), nil
 	}
 	return c.refused(ctx, t, resp)
 }
@@ -228,19 +248,16 @@ func (c *commit) refused(ctx context.Context, t *timeline, resp *clientv3.TxnRes
 		return 0, errAgain
 	}
 	if c.uncertain && !c.superseded(t, found[1:]) {
-		mod, err := c.fenced(ctx)
-		if mod != 0 {
-			return c.db.timeline.Load().last(mod), nil
-		}
-		if err == nil {
+		rev, err := c.fenced(ctx)
+		if rev == 0 && err == nil {
 			err = errAgain
 		}
-		return 0, err
+		return rev, err
 	}
 	if c.uncertain {
-		mod, err := c.settle(ctx, found[1:], resp.Header.Revision)
-		if mod != 0 || err != nil {
-			return t.last(mod), err
+		rev, err := c.settle(ctx, found[1:], resp.Header.Revision)
+		if rev != 0 || err != nil {
+			return rev, err
 		}
 		c.uncertain = false
 	}
@@ -324,23 +341,23 @@ func (c *commit) superseded(t *timeline, found []*etcdserverpb.ResponseOp) bool 
 }
 
 // fenced finds out whether an attempt without an answer has happened, after it made sure that none will
-// happen any more. It returns the revision of etcd at which one did, or 0.
-func (c *commit) fenced(ctx context.Context) (int64, error) {
+// happen any more. It returns the revision of the commit if one did, or 0.
+func (c *commit) fenced(ctx context.Context) (storage.Revision, error) {
 	if !c.puts {
 		return 0, storage.ErrUnknownOutcome
 	}
 	if err := c.db.fence(ctx, c.doubt); err != nil {
 		return 0, err
 	}
-	mod, err := c.applied(ctx)
-	if err == nil && mod == 0 {
+	rev, err := c.applied(ctx)
+	if err == nil && rev == 0 {
 		c.uncertain = false
 	}
-	return mod, err
+	return rev, err
 }
 
-// applied returns the revision of etcd at which an attempt has happened until now, or 0.
-func (c *commit) applied(ctx context.Context) (int64, error) {
+// applied returns the revision of the commit if an attempt has happened until now, or 0.
+func (c *commit) applied(ctx context.Context) (storage.Revision, error) {
 	found, now, _, err := c.find(ctx)
 	if err != nil {
 		return 0, err
@@ -349,12 +366,12 @@ func (c *commit) applied(ctx context.Context) (int64, error) {
 }
 
 // settle finds out whether an attempt without an answer has happened, once a later one was refused.
-// It returns the revision of etcd at which it did, or 0.
+// It returns the revision of the commit if it did, or 0.
 //
 // The refusal is final: a key has left the revision that the commit expects, or a fence has been set.
 // So nothing of the commit can happen any more. It has happened if a value in etcd bears its number,
 // or bore it since the first attempt. A commit of deletions alone leaves no number; then nobody knows.
-func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, now int64) (int64, error) {
+func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, now int64) (storage.Revision, error) {
 	written := -1
 	for i := range c.ops {
 		if c.ops[i].Type != storage.OpPut {
@@ -362,7 +379,7 @@ func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, n
 		}
 		written = i
 		if kvs := found[i].GetResponseRange().Kvs; len(kvs) > 0 && c.wrote(kvs[0]) {
-			return kvs[0].ModRevision, nil
+			return c.revision(i, kvs[0]), nil
 		}
 	}
 	if written < 0 {
@@ -377,11 +394,16 @@ func (c *commit) settle(ctx context.Context, found []*etcdserverpb.ResponseOp, n
 	if i < 0 {
 		return 0, nil
 	}
-	return events[i].Kv.ModRevision, nil
+	return c.revision(written, events[i].Kv), nil
 }
 
 // wrote reports whether the commit wrote a value.
 func (c *commit) wrote(kv *mvccpb.KeyValue) bool {
 	_, _, n, err := open(kv.Value)
-	return err == nil && n == c.nonce
+	return err == nil && n.of(false) == c.nonce
+}
+
+// revision is that of the commit, by the value that its i-th operation wrote.
+func (c *commit) revision(i int, kv *mvccpb.KeyValue) storage.Revision {
+	return c.db.timeline.Load().record(c.ops[i].Key, kv).Revision + storage.Revision(c.below[i])
 }

@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -28,7 +27,9 @@ type DB struct {
 
 	mark    atomic.Pointer[string] // what the next commit is to write as the owner, or nil
 	newest  storage.Question[moment]
+	groups  *groups
 	feed    *feed
+	sizes   sizes
 	streams atomic.Int64 // how many streams of their own there have been
 
 	life      context.Context // ends with Close
@@ -67,9 +68,6 @@ func (db *DB) Close() error {
 	db.closing.Do(func() { err = db.client.Close() })
 	return err
 }
-
-// newNonce returns a number that no other commit has.
-func newNonce() nonce { return nonce(rand.Uint64()) }
 
 // Prefix returns where in etcd the store lies.
 func (db *DB) Prefix() string { return db.config.Prefix }

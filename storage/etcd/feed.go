@@ -29,6 +29,8 @@ type feed struct {
 	wanted chan struct{} // capacity 1: want was raised
 	routes chan struct{} // capacity 1: a member is left out from now on
 
+	patience time.Duration // of run: how long it waits for an answer; longer after each that did not come
+
 	mu       sync.Mutex
 	log      []commitRecord // every commit of the store with floor < mod <= reached, in order
 	bytes    int            // of the log
@@ -56,7 +58,7 @@ type watcher struct {
 
 func newFeed(db *DB, reached int64) *feed {
 	return &feed{
-		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1),
+		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), patience: stallTime,
 		watchers: map[string]watchSet{},
 		floor:    reached, reached: reached, cut: reached + 1,
 	}
@@ -76,8 +78,11 @@ func (f *feed) run() {
 		}
 		var cut *cutOffError
 		if errors.As(err, &cut) {
-			f.restart(cut.at)
-			continue
+			// What was compacted may have been another base, by which the changes count that follow.
+			if _, err = f.db.now(f.db.life); err == nil {
+				f.restart(cut.at)
+				continue
+			}
 		}
 		if err != nil {
 			f.db.suspect()
@@ -112,8 +117,9 @@ func (f *feed) passed(mod int64) bool {
 }
 
 const (
-	settleTime = 2 * time.Millisecond // an expected change mostly arrives before progress must be asked for
-	stallTime  = 2 * time.Second      // a stream without an answer for so long is given up
+	settleTime  = 2 * time.Millisecond // an expected change mostly arrives before progress must be asked for
+	stallTime   = 2 * time.Second      // a stream without an answer for so long is given up
+	longestWait = time.Minute          // the same for later ones: what etcd has to tell may be much, and is one message
 )
 
 // follow reads one watch of etcd until it ends.
@@ -140,7 +146,8 @@ func (f *feed) follow() error {
 				continue
 			case waiting.IsZero():
 				waiting = time.Now()
-			case time.Since(waiting) > stallTime:
+			case time.Since(waiting) > f.patience:
+				f.patience = min(2*f.patience, longestWait)
 				return errStreamEnded
 			}
 			if err := f.requestProgress(ctx); err != nil {
@@ -157,7 +164,7 @@ func (f *feed) follow() error {
 			if err := f.take(r); err != nil {
 				return err
 			}
-			waiting = time.Time{}
+			waiting, f.patience = time.Time{}, stallTime
 			if f.lags() {
 				timer.Reset(settleTime)
 			}
@@ -217,6 +224,7 @@ func (f *feed) take(r clientv3.WatchResponse) error {
 		}
 		events = events[n:]
 	}
+	commits = apart(commits)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, c := range commits {
@@ -417,7 +425,7 @@ func (f *feed) next(w *watcher) step {
 	}
 	var s step
 	i := f.after(w.position)
-	for ; i < len(f.log) && len(s.commits) < watchStep; i++ {
+	for ; i < len(f.log) && (len(s.commits) < watchStep || f.log[i].mod == w.position); i++ { // whole transactions
 		if f.log[i].matches(w.prefix) {
 			s.commits = append(s.commits, f.log[i])
 		}
@@ -471,13 +479,14 @@ func (f *feed) past(ctx context.Context, prefix string, after, until int64, limi
 	n := 0
 	for i := f.after(after); i < len(f.log) && f.log[i].mod <= until; i++ {
 		c := f.log[i]
+		if n > 0 && n >= limit && c.mod != f.log[i-1].mod { // whole transactions
+			return commits, f.log[i-1].mod, true
+		}
 		if c.batch = c.batch.Below(prefix); len(c.batch.Changes) == 0 {
 			continue
 		}
 		commits = append(commits, c)
-		if n += len(c.batch.Changes); n >= limit {
-			return commits, c.mod, true
-		}
+		n += len(c.batch.Changes)
 	}
 	return commits, until, true
 }

@@ -126,7 +126,32 @@ func (db *DB) ancient(ctx context.Context, t *timeline, q query, from, until int
 			return nil, 0, err
 		}
 	}
-	return commits, reached, nil
+	return apart(commits), reached, nil
+}
+
+// apart takes commits that shared a transaction apart.
+func apart(commits []commitRecord) []commitRecord {
+	if !slices.ContainsFunc(commits, func(c commitRecord) bool { return c.shared }) {
+		return commits
+	}
+	var all []commitRecord
+	for _, c := range commits {
+		for rest := c.batch.Changes; c.shared && len(rest) > 0; {
+			n := slices.IndexFunc(rest, func(change storage.Change) bool { return change.Revision != rest[0].Revision })
+			if n < 0 {
+				n = len(rest)
+			}
+			one := commitRecord{mod: c.mod, width: 1, batch: storage.Batch{Revision: rest[0].Revision, Changes: rest[:n:n]}, created: c.created}
+			for i := range one.batch.Changes {
+				one.bytes += sizeOf(&one.batch.Changes[i])
+			}
+			all, rest = append(all, one), rest[n:]
+		}
+		if !c.shared {
+			all = append(all, c)
+		}
+	}
+	return all
 }
 
 // sameCommit returns how many events the first commit has.
@@ -219,6 +244,7 @@ func (db *DB) fillPrevious(ctx context.Context, t *timeline, commits []commitRec
 type commitRecord struct {
 	mod     int64
 	width   int
+	shared  bool              // several commits of one transaction, until they are taken apart
 	events  []*clientv3.Event // until it is assembled
 	batch   storage.Batch
 	created map[string]bool // the keys that did not exist before; nil if there are none
@@ -238,6 +264,7 @@ func (c *commitRecord) assemble(keys keyspace, t *timeline, prev bool) error {
 		if !change.Deleted {
 			r := t.record(key, e.Kv)
 			change.Value, change.Revision, change.Err = r.Value, r.Revision, r.Err
+			c.shared = c.shared || shared(e.Kv.Value)
 		}
 		switch {
 		case e.IsCreate():
@@ -252,7 +279,7 @@ func (c *commitRecord) assemble(keys keyspace, t *timeline, prev bool) error {
 			r := t.record(key, e.PrevKv)
 			change.Prev = &r
 		}
-		c.bytes += len(key) + len(change.Value) + changeBytes
+		c.bytes += sizeOf(&change)
 		c.batch.Changes = append(c.batch.Changes, change)
 	}
 	c.events = nil
@@ -267,6 +294,8 @@ func (c *commitRecord) assemble(keys keyspace, t *timeline, prev bool) error {
 
 // changeBytes is about what a change takes in memory beside its key and value.
 const changeBytes = 200
+
+func sizeOf(c *storage.Change) int { return len(c.Key) + len(c.Value) + changeBytes }
 
 // rankDeletions gives the deletions of a wide commit their revisions. first is its first revision.
 func rankDeletions(changes []storage.Change, first storage.Revision) {
@@ -287,7 +316,8 @@ func rankDeletions(changes []storage.Change, first storage.Revision) {
 const progressEvery = 20 * time.Millisecond
 
 // events reads the events of a range of keys from one revision of etcd to another, or to the end of
-// the commit with which there are limit of them. It returns the revision that it has reached.
+// the commit with which there are limit of them, or fewer if they are large. It returns the revision
+// that it has reached.
 //
 // It has a stream of its own: etcd reports progress of a stream only when all its watches have it.
 func (db *DB) events(ctx context.Context, s scope, from, until int64, limit int, prev bool) ([]*clientv3.Event, int64, error) {
@@ -304,6 +334,7 @@ func (db *DB) events(ctx context.Context, s scope, from, until int64, limit int,
 	ask := time.NewTicker(progressEvery)
 	defer ask.Stop()
 	var all []*clientv3.Event
+	bytes := 0
 	for {
 		select {
 		case <-ask.C:
@@ -323,9 +354,16 @@ func (db *DB) events(ctx context.Context, s scope, from, until int64, limit int,
 					return all, all[n-1].Kv.ModRevision, nil
 				}
 				all = append(all, e)
+				if bytes += len(e.Kv.Value); e.PrevKv != nil {
+					bytes += len(e.PrevKv.Value)
+				}
 			}
-			if n := len(all); r.IsProgressNotify() && r.Header.Revision >= until || n > 0 && all[n-1].Kv.ModRevision == until {
+			n := len(all)
+			switch {
+			case r.IsProgressNotify() && r.Header.Revision >= until, n > 0 && all[n-1].Kv.ModRevision == until:
 				return all, until, nil
+			case limit > 0 && bytes >= pageBytes: // etcd tells of whole commits
+				return all, all[n-1].Kv.ModRevision, nil
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	db := &DB{config: config, keys: keyspace{config.Prefix}, life: life, end: end, looking: make(chan struct{}, 1), suspected: make(chan struct{}, 1)}
 	chosen := make(chan struct{})
 	db.chosen.Store(&chosen)
-	db.feed = newFeed(db, 0)
+	db.feed, db.groups = newFeed(db, 0), newGroups(db)
 	db.timeline.Store(&timeline{epochs: []epoch{{}}})
 	if db.client, err = clientv3.New(db.clientConfig()); err != nil {
 		end()
@@ -51,6 +51,9 @@ func Open(ctx context.Context, config Config) (*DB, error) {
 	}
 	db.running.Go(db.feed.run)
 	db.running.Go(db.look)
+	for range senders {
+		db.running.Go(db.groups.run)
+	}
 	return db, nil
 }
 

@@ -3,6 +3,7 @@ package etcd
 import (
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -13,8 +14,22 @@ import (
 // its commit, and the number of the commit.
 const headerBytes = 1 + 8
 
-// nonce is a number that tells a commit from all others.
+// nonce is a number that tells a commit from all others, but for its first bit, which says that the
+// commit shared a transaction with others.
 type nonce uint64
+
+const grouped nonce = 1 << 63
+
+// newNonce returns a number that no other commit has.
+func newNonce() nonce { return nonce(rand.Uint64()) &^ grouped }
+
+// of returns the number for an attempt in a group, or alone.
+func (n nonce) of(group bool) nonce {
+	if group {
+		return n | grouped
+	}
+	return n &^ grouped
+}
 
 // seal puts the header before a value.
 func seal(value []byte, below uint8, n nonce) string {
@@ -59,6 +74,14 @@ func open(sealed []byte) (value []byte, below uint8, n nonce, err error) {
 		return nil, 0, 0, fmt.Errorf("%w: its value in etcd does not begin as ours do; something else wrote it", storage.ErrUnreadable)
 	}
 	return sealed[headerBytes:], sealed[0], nonce(binary.BigEndian.Uint64(sealed[1:])), nil
+}
+
+// shared reports whether the commit that wrote a value shared a transaction with others, so that the
+// revision of the record is that of its commit.
+func shared(sealed []byte) bool {
+	_, _, foreign := openForeign(sealed)
+	_, _, n, err := open(sealed)
+	return !foreign && err == nil && n&grouped != 0
 }
 
 // record makes a record of what etcd returned.

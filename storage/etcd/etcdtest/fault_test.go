@@ -54,6 +54,9 @@ func beginTraffic(t *testing.T, handles ...storage.Backend) *traffic {
 	for r := range 2 {
 		tr.running.Go(func() { tr.read(r) })
 	}
+	for n := range handles {
+		tr.running.Go(func() { tr.create(n) })
+	}
 	return tr
 }
 
@@ -92,6 +95,25 @@ func (tr *traffic) write(w int) {
 			tr.acked[key] = max(tr.acked[key], rev)
 		}
 		tr.mu.Unlock()
+	}
+}
+
+// create makes bursts of records, whose commits share transactions.
+func (tr *traffic) create(n int) {
+	for i := 0; !tr.stopped(); i++ {
+		var burst sync.WaitGroup
+		for k := range 20 {
+			burst.Go(func() {
+				value := fmt.Sprintf("new %d/%d/%d", n, i, k)
+				key := widget(value)
+				rev, err := tr.handles[n].Commit(context.Background(), []storage.Op{storage.Put(key, []byte(value), storage.Absent)})
+				tr.mu.Lock()
+				defer tr.mu.Unlock()
+				tr.outcomes[value] = outcome{rev, err}
+			})
+		}
+		burst.Wait()
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -19,7 +20,9 @@ type Proxy struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	stalled bool
-	mute    bool   // only requests pass
+	mute    bool // only requests pass
+	deaf    bool // only answers pass
+	delay   time.Duration
 	lost    string // the sender whose traffic is lost; "" is none
 	conns   map[net.Conn]bool
 	closed  bool
@@ -53,16 +56,30 @@ func (p *Proxy) Stall() { p.set(true, false, "") }
 // Mute passes requests on and holds answers back.
 func (p *Proxy) Mute() { p.set(false, true, "") }
 
+// Deafen holds requests back and passes answers on.
+func (p *Proxy) Deafen() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deaf = true
+}
+
+// Slow lets everything arrive that much later, piece by piece.
+func (p *Proxy) Slow(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = by
+}
+
 // Lose stalls only the connections that one member of etcd made, whose id is given.
 func (p *Proxy) Lose(member uint64) { p.set(false, false, strconv.FormatUint(member, 16)) }
 
-// Resume ends Stall, Mute and Lose: what was held back arrives.
+// Resume ends Stall, Mute, Deafen, Slow and Lose: what was held back arrives.
 func (p *Proxy) Resume() { p.set(false, false, "") }
 
 func (p *Proxy) set(stalled, mute bool, lost string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stalled, p.mute, p.lost = stalled, mute, lost
+	p.stalled, p.mute, p.lost, p.deaf, p.delay = stalled, mute, lost, false, 0
 	p.changed.Broadcast()
 }
 
@@ -159,7 +176,12 @@ func (p *Proxy) name(l *link, request []byte) {
 func (p *Proxy) wait(l *link, answer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for !p.closed && (p.stalled || p.mute && answer || p.lost != "" && p.lost == l.from) {
+	if delay := p.delay; delay > 0 {
+		p.mu.Unlock()
+		time.Sleep(delay)
+		p.mu.Lock()
+	}
+	for !p.closed && (p.stalled || p.mute && answer || p.deaf && !answer || p.lost != "" && p.lost == l.from) {
 		p.changed.Wait()
 	}
 }
