@@ -155,6 +155,25 @@ func (s admissionServer) Convert(ctx context.Context, object map[string]any, to 
 	return from.Kind.convert(ctx, object, into.Kind)
 }
 
+// ConvertBack carries a change over as a difference, as a write through another version is one.
+func (s admissionServer) ConvertBack(ctx context.Context, object, shown, changed map[string]any) (map[string]any, error) {
+	served, err := s.served(object)
+	if err != nil {
+		return nil, err
+	}
+	to := served.Kind.GroupVersionKind()
+	after, err := s.Convert(ctx, changed, to)
+	if err != nil || served.Kind.straight() {
+		return after, err
+	}
+	before, err := s.Convert(ctx, shown, to)
+	if err != nil {
+		return nil, err
+	}
+	out := served.Kind.Schema.Merge(object, before, after)
+	return tree.With(out, after["metadata"], "metadata"), nil
+}
+
 // read returns the newest entry of an object.
 func (s admissionServer) read(ctx context.Context, of meta.GroupVersionResource, namespace, name string) (*Served, *watch.Entry, error) {
 	at, err := s.e.Resolve(request.VerbGet, registry.Target{Resource: of, Namespace: namespace, Name: name})
@@ -225,7 +244,7 @@ func (s admissionServer) Forms(of meta.GroupVersionResource) []admission.Form {
 	}
 	var out []admission.Form
 	for _, one := range f.forms {
-		if set.Visible(one) {
+		if set.Visible(one) || one.Resource.Unserved { // what names a version holds when clients cannot ask for it any more
 			out = append(out, formOf(one))
 		}
 	}

@@ -244,11 +244,12 @@ func (c *change) coming(going map[*Served]bool, add []*registry.Resource) ([]des
 		given[name] = true
 		d := description{Resource: r, hidden: r.Unserved || !c.engine.cfg.Serves(r)}
 		if m, ok := c.from.named.get(name); ok {
-			if _, goes := going[m.Served]; !goes && !m.hidden {
+			_, goes := going[m.Served]
+			if !goes && !m.hidden {
 				return nil, fmt.Errorf("kind %s (%s): %s is served already", r.Names.Kind, r.APIVersion(), r.GroupResource())
 			}
 			d.have = m.Served
-			d.hidden = d.hidden && !(m.hidden && m.Kind.describedBy(r))
+			d.hidden = d.hidden && (goes || !m.hidden || !m.Kind.describedBy(r)) // given once more, and not in place of itself, it is served
 		}
 		out = append(out, d)
 	}
@@ -389,8 +390,8 @@ func (c *change) own() error {
 		}
 		forms := make([]*Kind, 0, len(f.forms)) // hidden forms too: ownership survives while a version is switched off
 		for _, one := range f.forms {
-			if m, _ := c.edit.named.get(one.Kind.GroupVersionResource()); m.hidden && one != f.base && one.Kind.straight() {
-				continue // a Converter is never asked for a form that is neither served nor stored
+			if m, _ := c.edit.named.get(one.Kind.GroupVersionResource()); m.hidden && one != f.base && one.Kind.straight() && !f.base.Kind.SelectByRecord {
+				continue // a Converter that changes objects is never asked for a form that is neither served nor stored
 			}
 			forms = append(forms, one.Kind)
 		}

@@ -40,3 +40,22 @@ func TestAQueueOfDeadlinesHasOneForEachObject(t *testing.T) {
 	_, ok := q.pop(start.Add(-time.Second))
 	require.False(t, ok, "none has passed")
 }
+
+// Records say when they were written by the clock of the wall. Once a process knows of one, the time that
+// passes counts: else a clock that is set an hour forward ended all events at once, which leases of
+// etcd do not.
+func TestSTORE_06_DeadlinesDoNotFollowAClockThatIsSet(t *testing.T) {
+	wall := time.Now().Round(0)
+	for _, written := range []time.Time{wall, wall.Add(-time.Minute), wall.Add(-2 * time.Hour), wall.Add(2 * time.Hour), {}} {
+		x := newExpiry(time.Hour)
+		x.note("a", 1, written)
+		d, ok := x.queue.first()
+		require.True(t, ok)
+		require.NotEqual(t, d.at.Round(0), d.at, "written %v: it has no reading of the clock that only passes", written)
+		want := written
+		if written.IsZero() || written.After(wall) {
+			want = wall
+		}
+		require.WithinDuration(t, want.Add(time.Hour), d.at, time.Minute)
+	}
+}

@@ -83,7 +83,9 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 	}
 	base.user, _ = authn.UserFrom(ctx)
 	steps := deleteSteps
-	for range maxTries {
+	pass := func() {}
+	defer func() { pass() }()
+	for try := range maxTries {
 		d := base
 		err := run(ctx, steps, &d)
 		if !errors.Is(err, errRace) {
@@ -99,6 +101,13 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 			return nil, err
 		}
 		base.sight.newest = true
+		if try == 0 {
+			mine, err := e.turns.take(ctx, base.key)
+			if err != nil {
+				return nil, err
+			}
+			pass = mine
+		}
 	}
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")
 }

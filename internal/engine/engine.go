@@ -105,6 +105,7 @@ type Engine struct {
 	kept       json.Kept    // what managers own, decoded, between writes
 	texts      *watch.Texts // nil if the store itself keeps the objects in memory
 	migrations *migrations
+	turns      turns
 	messages   *protobuf.Types // shared by all kinds, so that a Go type used by many is described once
 	lists      companionLists
 	elsewhere  atomic.Pointer[Elsewhere] // nil if no other server has objects in the namespaces

@@ -40,11 +40,14 @@ func (x *expiry) note(key string, rev storage.Revision, written time.Time) {
 	if x == nil {
 		return
 	}
-	if now := time.Now(); written.IsZero() || written.Sub(now) > x.ttl {
+	now := time.Now()
+	if written.IsZero() || written.Sub(now) > x.ttl {
 		written = now
 	}
+	// From now on the time that has passed counts. A clock that is set an hour forward would end all.
+	at := now.Add(x.ttl - now.Sub(written))
 	x.mu.Lock()
-	first := x.queue.set(deadline{written.Add(x.ttl), key, rev})
+	first := x.queue.set(deadline{at, key, rev})
 	long := len(x.queue.heap) > x.most
 	x.mu.Unlock()
 	if first || long {

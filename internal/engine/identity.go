@@ -84,10 +84,20 @@ func (w *write) identifyKind() error {
 		}
 		return nil
 	}
+	if w.statusOfOther(version, kind) {
+		w.set(r.APIVersion(), "apiVersion")
+		w.set(r.Names.Kind, "kind")
+		return nil
+	}
 	text := fmt.Sprintf("the object provided is kind %s of %s, but %s takes kind %s of %s",
 		word(kind), word(version), w.place(), r.Names.Kind, r.APIVersion())
 	sent, isText := kind.(string)
 	switch {
+	case w.patching() && r.Type == nil: // kube-apiserver decodes it as what it says it is, and judges that
+		if problems, of := w.otherType(version, kind); len(problems) > 0 {
+			return status.Invalid(of, identity(w.sent.new).Name, problems)
+		}
+		return status.BadRequest("%s", text)
 	case version != nil && version != "" && version != r.APIVersion(): // kube-apiserver's words first
 		data, _ := version.(string)
 		return status.BadRequest("the API version in the data (%s) does not match the expected API version (%s): %s", clip.Text(data, 100), r.APIVersion(), text)
@@ -97,6 +107,54 @@ func (w *write) identifyKind() error {
 		return status.Invalid(meta.GroupKind{Group: r.Group, Kind: clip.Text(sent, 100)}, identity(w.sent.new).Name, f.Errors())
 	}
 	return status.BadRequest("%s", text)
+}
+
+// statusOfOther reports whether a body of another type is taken as a status of this one. Of what is sent
+// to the status of a custom resource, kube-apiserver takes nothing but the status before it judges
+// the type. It compares the version of a document before that, and that of what is applied.
+func (w *write) statusOfOther(version, kind any) bool {
+	r := w.sent.kind
+	if r.Type != nil || w.target.Subresource != "status" || w.verb == verbApply {
+		return false
+	}
+	if text, ok := kind.(string); kind != nil && (!ok || text == "") {
+		return false
+	}
+	text, ok := version.(string)
+	if version == nil || text == r.APIVersion() {
+		return true
+	}
+	_, err := meta.ParseGroupVersion(text)
+	return ok && text != "" && err == nil && w.verb == verbPatch
+}
+
+// otherType says what is wrong with the type of an object that a patch has made, and names the kind that it is
+// of then. There are no problems if that is no kind at all.
+func (w *write) otherType(version, kind any) ([]status.FieldError, meta.GroupKind) {
+	r, f := w.sent.kind, &status.Fields{}
+	of := r.GroupKind()
+	switch v := kind.(type) {
+	case nil:
+	case string:
+		if v != "" && v != r.Names.Kind {
+			f.At("kind").Invalid(clip.Text(v, 100), "must be "+r.Names.Kind)
+			of.Kind = clip.Text(v, 100)
+		}
+	default:
+		return nil, of
+	}
+	switch v := version.(type) {
+	case nil:
+	case string:
+		if v != "" && v != r.APIVersion() {
+			f.At("apiVersion").Invalid(clip.Text(v, 100), "must be "+r.APIVersion())
+			gv, _ := meta.ParseGroupVersion(v)
+			of.Group = clip.Text(gv.Group, 100)
+		}
+	default:
+		return nil, of
+	}
+	return f.Errors(), of
 }
 
 // place returns a name for the target of the write, for messages.

@@ -50,13 +50,8 @@ func generateName(ctx context.Context, w *write) error {
 		name = strings.ToValidUTF8(prefix[:min(len(prefix), maxGeneratedBase)], "") + suffix
 		w.object.new = tree.With(w.object.new, name, "metadata", "name")
 	}
-	if name == "" {
-		return status.Invalid(w.kind.GroupKind(), "", []status.FieldError{
-			{Type: meta.CauseFieldValueRequired, Field: "metadata.name", Detail: "name or generateName is required"},
-		}) // NAME-10
-	}
-	if why := w.nameProblem(name); why != "" {
-		return nil // the name cannot be a key; the validation step reports it with all other errors
+	if name == "" || w.nameProblem(name) != "" {
+		return nil // it cannot be a key; the validation step reports it with all other errors
 	}
 	w.key = storage.ObjectKey(w.kind.StorageName, w.target.Namespace, name)
 	if w.generated && w.kind.Hooks.Default != nil {
@@ -252,12 +247,21 @@ func (w *write) desiredStateChanged() bool {
 // withoutRepeatedOwners removes repeated owner references, with the warning of Kubernetes (META-14).
 // when tells where they come from: from the request, or from what became of it since.
 func withoutRepeatedOwners(ctx context.Context, t registry.Tree, when string) registry.Tree {
+	t, repeated := uniqueOwners(t)
+	if len(repeated) > 0 {
+		registry.Warn(ctx, ".metadata.ownerReferences contains duplicate entries"+when+"; API server dedups owner references in 1.20+, "+
+			"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+clip.Text(strings.Join(repeated, ", "), 1000))
+	}
+	return t
+}
+
+// uniqueOwners is withoutRepeatedOwners without the warning. It returns the uids that were repeated.
+func uniqueOwners(t registry.Tree) (_ registry.Tree, repeated []string) {
 	refs := tree.List(t, "metadata", "ownerReferences")
 	if len(refs) < 2 || len(refs) > maxOwners {
-		return t // validation rejects more than that anyway, so comparing them all would be wasted
+		return t, nil // validation rejects more than that anyway, so comparing them all would be wasted
 	}
 	kept := make([]any, 0, len(refs))
-	var repeated []string
 	byUID := map[any][]any{}
 	for _, ref := range refs {
 		uid := tree.At(registry.Tree{"ref": ref}, "ref", "uid")
@@ -269,11 +273,9 @@ func withoutRepeatedOwners(ctx context.Context, t registry.Tree, when string) re
 		kept = append(kept, ref)
 	}
 	if len(repeated) == 0 {
-		return t
+		return t, nil
 	}
-	registry.Warn(ctx, ".metadata.ownerReferences contains duplicate entries"+when+"; API server dedups owner references in 1.20+, "+
-		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "+clip.Text(strings.Join(repeated, ", "), 1000))
-	return tree.With(t, kept, "metadata", "ownerReferences")
+	return tree.With(t, kept, "metadata", "ownerReferences"), repeated
 }
 
 // The values of when for withoutRepeatedOwners.
@@ -289,12 +291,32 @@ func (w *write) nameProblem(name string) string {
 	return w.kind.NameRule(name)
 }
 
+// namedBy returns a name that is good if a prefix is: it may end in what no name ends in, and may be "." or "..".
+func namedBy(prefix string) string {
+	switch {
+	case prefix == "." || prefix == "..":
+		return prefix + "a"
+	case len(prefix) > 1 && strings.HasSuffix(prefix, "-"):
+		return prefix[:len(prefix)-2] + "a"
+	}
+	return prefix
+}
+
 // metadataProblems checks the rules that are the same for every kind (NAME-11, META-13 to META-16,
 // B16).
 func (w *write) metadataProblems(f *status.Fields) {
 	name := tree.Text(w.object.new, "metadata", "name")
-	if why := w.nameProblem(name); why != "" {
+	if name == "" && w.creating() {
+		f.At("metadata", "name").Required("name or generateName is required") // NAME-10
+	} else if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(tree.Cut(name), why)
+	}
+	if prefix := tree.Text(w.object.new, "metadata", "generateName"); prefix != "" && w.kind.Type == nil && w.creating() && !w.generated {
+		// Kubernetes judges a prefix, too. Kinds with a Go type have rules of their own for that, and a prefix that has
+		// made a name is judged by that (NAME-06).
+		if why := w.nameProblem(namedBy(prefix)); why != "" {
+			f.At("metadata", "generateName").Invalid(tree.Cut(prefix), why)
+		}
 	}
 	if ns := tree.Text(w.object.new, "metadata", "namespace"); !w.kind.ClusterScoped {
 		if why := meta.CheckDNSLabel(ns); why != "" {

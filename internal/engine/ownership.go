@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/kindwright/kindwright/apply"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/hookcontext"
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
@@ -131,6 +132,10 @@ func configure(ctx context.Context, w *write) error {
 	}
 	if err := prune(ctx, w); err != nil {
 		return err
+	}
+	if _, odd := tree.At(w.sent.new, "metadata", "creationTimestamp").(string); odd && w.sent.kind.Type == nil {
+		// It is the server's, and kube-apiserver does not decode it in what is applied to such a kind (META-05).
+		w.sent.new = tree.Without(w.sent.new, "metadata", "creationTimestamp")
 	}
 	canonical, problems := w.sent.kind.Schema.Canonical(w.sent.new)
 	if len(problems) > 0 {
@@ -346,6 +351,9 @@ func unreset(config, merged, left registry.Tree) registry.Tree {
 // with the URL (SSA-27).
 func (w *write) checkApplied(config registry.Tree) error {
 	r := w.sent.kind
+	if version := tree.Text(config, "apiVersion"); version != "" && version != r.APIVersion() { // kube-apiserver's words
+		return status.BadRequest("Incorrect version specified in apply patch. Specified patch version: %s, expected: %s", clip.Text(version, 100), r.APIVersion())
+	}
 	if tree.Text(config, "apiVersion") != r.APIVersion() || tree.Text(config, "kind") != r.Names.Kind {
 		return status.BadRequest("an applied configuration must have apiVersion %q and kind %q, not %s and %s",
 			r.APIVersion(), r.Names.Kind, word(config["apiVersion"]), word(config["kind"]))

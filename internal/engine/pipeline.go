@@ -42,10 +42,10 @@ var writeSteps = []step[*write]{
 	{"compute", "a patch is applied to what is stored; what it makes is judged like a body", compute},
 	{"identity", "the stored object is the one that is meant; the fields of the system are the system's", identify},
 	{"conform", "values are canonical, defaults are filled in", conform},
-	{"reset", "fields that this path may not change are as stored", reset},
+	{"reset", "fields that this path may not change are as stored", resetSent},
 	{"manage", "who owns which fields, counted from what the requester sent (SSA-12)", manage},
 	{"namespace", "of a new object: it exists and is not ending, now and at the commit", gate},
-	{"mutate", "mutating plugins; nothing that they add counts as sent by the requester", mutate},
+	{"mutate", "mutating plugins see what was sent; nothing that they add counts as such", mutate},
 	{"view", "a document that shows a part of the object is put into the object", mergeView},
 	{"name", "of a new object: after the plugins, which may have set it (ADM-08)", generateName},
 	{"metadata", "uid and creation time of a new object, and what the kind sets for the server", stampMetadata},
@@ -165,7 +165,8 @@ var migrationSteps = []step[*rewriting]{
 // hold a request for ever. The request's deadline usually ends it first.
 const maxTries = 200
 
-// walk runs the steps for a write, and again after each lost race.
+// walk runs the steps for a write, and again after each lost race. After the first one it waits for its
+// turn.
 func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	steps := writeSteps
 	if in.verb == verbApply {
@@ -174,7 +175,9 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	busy := &in.engine.migrations.busy
 	busy.Add(1)
 	defer busy.Add(-1)
-	for range maxTries {
+	pass := func() {}
+	defer func() { pass() }()
+	for try := range maxTries {
 		w := in.try()
 		err := run(ctx, steps, w)
 		again := errors.Is(err, errRace)
@@ -189,8 +192,16 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 				return nil, err
 			}
 			in.newest = true
+			if try == 0 {
+				mine, err := in.engine.turns.take(ctx, w.key)
+				if err != nil {
+					return nil, err
+				}
+				pass = mine
+			}
 			continue
 		}
+		pass()
 		if err != nil {
 			return nil, err
 		}

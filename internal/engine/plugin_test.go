@@ -175,3 +175,60 @@ func TestADM_12_MutatorsSeeMetadataAsItWasSent(t *testing.T) {
 		require.Contains(t, sent, "resourceVersion")
 	}
 }
+
+// ADM-12, NODEAZ-01: what a path may not change is shown to mutating plugins as it was sent, so that one may
+// refuse it, and is as it was stored for validating plugins and in the store.
+func TestADM_12_MutatorsSeeWhatAPathTakesBack(t *testing.T) {
+	backends(t, func(t *testing.T, b storage.Backend) {
+		var asked, judged map[string]any
+		var change, refuse bool
+		chain, err := admission.NewChain(admission.Plugin{Name: "see", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {
+			asked = r.Object
+			switch {
+			case refuse && at(r.Object, "spec", "size") != at(r.OldObject, "spec", "size"):
+				return nil, admission.Denied(r, "the size is not theirs")
+			case change:
+				return admission.Patched(r, admission.Set("Changed", "status", "phase"), admission.Set("yes", "metadata", "labels", "changed"))
+			}
+			return admission.Allowed(r)
+		}), Validator: admission.ValidatorFunc(func(_ context.Context, r *admission.Request) error {
+			judged = r.Object
+			return nil
+		})})
+		require.NoError(t, err)
+		e := start(t, b, func(c *engine.Config) { c.Admission = chain }, widgets())
+		_, err = e.Create(t.Context(), inA, []byte(appliedWidget+`{"size":1},"status":{"phase":"Asked"}}`), registry.WriteOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "Asked", at(asked, "status", "phase"))
+		require.Nil(t, at(judged, "status", "phase"))
+
+		sub := named("w")
+		sub.Subresource = "status"
+		const both = appliedWidget + `{"size":9},"status":{"phase":"Ready"}}`
+		writes := map[string]func() (*registry.Result, error){
+			"PUT": func() (*registry.Result, error) {
+				return e.Update(t.Context(), sub, []byte(both), registry.WriteOptions{})
+			},
+			"PATCH": func() (*registry.Result, error) {
+				return e.Patch(t.Context(), sub, registry.PatchRequest{Type: meta.MergePatch, Body: []byte(`{"spec":{"size":9},"status":{"phase":"Ready"}}`)}, registry.WriteOptions{})
+			},
+		}
+		for name, write := range writes {
+			refuse = true
+			_, err := write()
+			require.Equal(t, meta.ReasonForbidden, reason(t, err), name)
+			refuse = false
+			for _, change = range []bool{false, true} {
+				got, err := write()
+				require.NoError(t, err, name)
+				require.EqualValues(t, 9, at(asked, "spec", "size"), name)
+				require.Equal(t, "Ready", at(asked, "status", "phase"), name)
+				require.EqualValues(t, 1, at(judged, "spec", "size"), name)
+				o := tree(t, got)
+				require.EqualValues(t, 1, at(o, "spec", "size"), name)
+				require.Equal(t, map[bool]any{false: "Ready", true: "Changed"}[change], at(o, "status", "phase"), name)
+				require.Nil(t, at(o, "metadata", "labels", "changed"), name)
+			}
+		}
+	})
+}

@@ -170,7 +170,9 @@ func (at *Resolved) list(ctx context.Context, verb string, lr registry.ListReque
 	if err != nil {
 		return nil, err
 	}
-	served.warnOfUnreadable(ctx, snap, filter)
+	if err := served.warnOfUnreadable(ctx, snap, filter); err != nil {
+		return nil, err
+	}
 	found := selection{snap: snap, filter: filter, storageName: served.Kind.StorageName}
 	if !late.empty() {
 		found.late = &lateChoice{ctx: ctx, served: served, by: late}
@@ -454,7 +456,11 @@ func (at *Resolved) Follow(ctx context.Context, wr registry.WatchRequest) (*watc
 		if err := e.reach(ctx, served, lr); err != nil {
 			return nil, err
 		}
-		cursor, err := served.Cache.WatchFromSnapshot(served.Cache.Snapshot(), filter)
+		snap := served.Cache.Snapshot()
+		if err := served.warnOfUnreadable(ctx, snap, filter); err != nil {
+			return nil, err
+		}
+		cursor, err := served.Cache.WatchFromSnapshot(snap, filter)
 		return cursor, e.watchError(served, err)
 	}
 	if err := e.waitFor(ctx, served, wr.After); err != nil {

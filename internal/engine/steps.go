@@ -339,7 +339,18 @@ func (r *Kind) defaulted(ctx context.Context, t registry.Tree) (registry.Tree, e
 	return r.Schema.Default(t), nil
 }
 
-// reset reverts the changes that the requester may not make on this path.
+// resetSent reverts the changes that the requester may not make on this path. Mutating plugins see them
+// nevertheless: one that keeps a requester from a field refuses it on each path (ADM-12). An apply is without
+// them, since it does not reach beyond its path.
+func resetSent(ctx context.Context, w *write) error {
+	resets := w.sub != nil && w.sub.merge != nil || w.sub == nil && w.kind.Reset != nil || w.kind.Stored != nil
+	if resets && w.view == nil && w.engine.mutates(w) {
+		w.asked = w.sent.new
+	}
+	return reset(ctx, w)
+}
+
+// reset reverts what resetSent reverts, also in what plugins have made.
 func reset(ctx context.Context, w *write) error {
 	switch {
 	case w.sub != nil && w.sub.merge == nil:
@@ -372,6 +383,13 @@ func mutate(ctx context.Context, w *write) error {
 		return nil
 	}
 	w.own = false // a plugin may keep what it has seen
+	left := w.sent.new
+	if w.asked != nil {
+		w.sent.new = tree.Keep(w.asked, left, "metadata", "managedFields")
+		if !w.patching() {
+			w.sent.new, _ = uniqueOwners(w.sent.new)
+		}
+	}
 	if w.claimed != nil {
 		stored := tree.Map(w.sent.new, "metadata")
 		w.setMetadata(w.claimed, meta.MetadataFields(meta.KeptOnUpdate)...)
@@ -379,8 +397,12 @@ func mutate(ctx context.Context, w *write) error {
 	}
 	sent := w.sent.new
 	t, changed, err := w.engine.mutate(ctx, w)
-	if err != nil || !changed {
+	if err != nil {
 		return err
+	}
+	if !changed {
+		w.sent.new = left
+		return nil
 	}
 	if path := changedIdentity(sent, t, w.creating()); path != "" { // X5
 		return status.Internal(fmt.Errorf("an admission plugin changed %s of %s", path, w.kind.GroupResource()))

@@ -24,7 +24,7 @@ func Example_lists() {
 	//   reset          fields that this path may not change are as stored
 	//   manage         who owns which fields, counted from what the requester sent (SSA-12)
 	//   namespace      of a new object: it exists and is not ending, now and at the commit
-	//   mutate         mutating plugins; nothing that they add counts as sent by the requester
+	//   mutate         mutating plugins see what was sent; nothing that they add counts as such
 	//   view           a document that shows a part of the object is put into the object
 	//   name           of a new object: after the plugins, which may have set it (ADM-08)
 	//   metadata       uid and creation time of a new object, and what the kind sets for the server

@@ -35,16 +35,29 @@ func (s *Served) unreadable(key string) error {
 	if !ok {
 		return nil
 	}
+	if errors.Is(one.Err, storage.ErrKeysAway) {
+		return s.keysAway(one.Err)
+	}
 	_, _, name, _ := storage.SplitObjectKey(key)
 	return status.StoreReadError(s.Kind.GroupResource(), name, one.Err)
 }
 
+// keysAway is the answer while a service is away whose keys are needed to read objects of the kind.
+func (s *Served) keysAway(cause error) error {
+	const format = "objects of %s cannot be read now, because the key management service that has their keys is away; try again"
+	return status.ServiceUnavailable(fmt.Sprintf(format, s.Kind.GroupResource())).
+		WithRetryAfter(int(recoverEvery.Seconds())).WithCause(cause)
+}
+
 // warnOfUnreadable has the answer to a list say which objects it lacks because they cannot be read. Their
 // labels and fields are unknown, so they are named whatever the list selects.
-func (s *Served) warnOfUnreadable(ctx context.Context, snap *watch.Snapshot, filter watch.Filter) {
+//
+// It returns an error if they lack only until a service is back that has their keys. Clients take
+// objects that a list lacks for deleted, and warnings are for people.
+func (s *Served) warnOfUnreadable(ctx context.Context, snap *watch.Snapshot, filter watch.Filter) error {
 	all := snap.Unreadable(filter.KeyPrefix(s.Kind.StorageName))
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	var names []string
 	n := 0
@@ -54,6 +67,9 @@ func (s *Served) warnOfUnreadable(ctx context.Context, snap *watch.Snapshot, fil
 		if one && name != only {
 			continue
 		}
+		if errors.Is(u.Err, storage.ErrKeysAway) {
+			return s.keysAway(u.Err)
+		}
 		if n++; n <= maxNamed {
 			names = append(names, strings.TrimPrefix(namespace+"/"+name, "/"))
 		}
@@ -61,6 +77,7 @@ func (s *Served) warnOfUnreadable(ctx context.Context, snap *watch.Snapshot, fil
 	if n > 0 {
 		registry.Warn(ctx, fmt.Sprintf("%d of the %s cannot be read from the store and are missing: %s", n, s.Kind.GroupResource(), named(names, n)))
 	}
+	return nil
 }
 
 // deleteUnreadable removes the record of an object that cannot be read. Nobody knows its finalizers, owners

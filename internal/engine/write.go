@@ -91,6 +91,7 @@ type write struct {
 	remove bool // the last finalizer is gone: the object is removed instead of stored
 
 	claimed    registry.Tree // metadata as it was sent where it stays as it is stored, if plugins are to see it
+	asked      registry.Tree // sent.new before the step reset, if plugins are to see what that took back
 	applied    registry.Tree // the configuration of a server-side apply
 	owners     []any         // managedFields of the object after a write through a view
 	complaints []complaint   // unknown and repeated fields
