@@ -142,11 +142,9 @@ type recording struct {
 }
 
 // begin begins the audit of a request.
-func (a *auditor) begin(x *request.Exchange) *recording {
-	r := &recording{auditor: a, x: x}
-	r.Of = r
+func (a *auditor) begin(r *recording, x *request.Exchange) {
+	r.auditor, r.x, r.Of = a, x, r
 	x.Record = &r.Record
-	return r
 }
 
 // withReceipt asks the policy about a request whose sender is known, and records that it has come

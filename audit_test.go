@@ -11,10 +11,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
@@ -519,6 +521,93 @@ func TestAUD_20_D5_ARecordThatNobodyTakesIsGivenUp(t *testing.T) {
 	scrape, err := io.ReadAll(h.request("GET", "/metrics", "").Body)
 	require.NoError(t, err)
 	require.Contains(t, string(scrape), "apiserver_audit_requests_rejected_total 0")
+}
+
+// countedMemo is a memo that counts what it does not take, as the sinks of package audit do.
+type countedMemo struct {
+	memo
+
+	lost atomic.Uint64
+}
+
+func (m *countedMemo) Write(ctx context.Context, line []byte) error {
+	err := m.memo.Write(ctx, line)
+	if err != nil {
+		m.lost.Add(1)
+	}
+	return err
+}
+
+func (m *countedMemo) Losses() (sink string, lost uint64) { return "counted", m.lost.Load() }
+
+// The records of writes that were answered before the server ended, and that their sink has not taken then,
+// are counted as lost, each once, and the log says of which requests they were.
+func TestAUD_20_D5_WhatIsOwedAtTheEndIsCounted(t *testing.T) {
+	for name, mends := range map[string]bool{"a sink that stays broken": false, "a sink that works again": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &countedMemo{memo: memo{t: t}}
+				var lines struct {
+					sync.Mutex
+					of []string
+				}
+				db := memory.New()
+				h, err := kindwright.New(db, kindwright.Serve(gadgets(), kinds.ControlPlane()), kindwright.Authenticate(header), kindwright.Audit(everything(), m),
+					kindwright.LogTo(funcr.New(func(_, line string) {
+						lines.Lock()
+						defer lines.Unlock()
+						if strings.Contains(line, "audit records are lost") {
+							lines.of = append(lines.of, line)
+						}
+					}, funcr.Options{})))
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(context.Background())
+				require.NoError(t, h.Start(ctx))
+				lost := func() (n float64) {
+					for f := range h.Families() {
+						if f.Name == "apiserver_audit_error_total" {
+							for _, s := range f.Samples {
+								n += s.Value
+							}
+						}
+					}
+					return n
+				}
+				m.set(func(e *audit.Event) error {
+					if e.Stage == audit.StageResponseComplete {
+						return errors.New("the disk is full")
+					}
+					return nil
+				})
+				var ids []string
+				for i := range 3 {
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, request("POST", gadgetPath, fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, i)))
+					require.Equal(t, 201, w.Code)
+					ids = append(ids, w.Header().Get("Audit-Id"))
+				}
+				require.Zero(t, lost(), "they may still be stored")
+				if mends {
+					m.set(nil)
+				}
+				cancel()
+				h.Wait()
+				require.NoError(t, db.Close())
+				if mends {
+					require.Zero(t, lost())
+					require.Len(t, m.events, 6)
+					require.Empty(t, lines.of)
+					return
+				}
+				require.EqualValues(t, 3, lost())
+				require.Len(t, lines.of, 1)
+				require.Contains(t, lines.of[0], `"records"=3`)
+				for _, id := range ids {
+					require.Contains(t, lines.of[0], id)
+				}
+			})
+		})
+	}
 }
 
 // repayEvery is how often the server tries to write what it owes to a sink.

@@ -24,9 +24,10 @@ type debts struct {
 	excused []debtCounter // by sink
 	wake    chan struct{}
 
-	mu    sync.Mutex
-	list  []debt
-	bytes int
+	mu      sync.Mutex
+	list    []debt
+	bytes   int
+	settled bool // nobody repays any more: what a sink does not take is lost
 }
 
 // debt is a record that a sink has not taken yet.
@@ -52,12 +53,16 @@ func newDebts(sinks int) *debts {
 	return &debts{excused: make([]debtCounter, sinks), wake: make(chan struct{}, 1)}
 }
 
-// owe keeps a record that a sink has not taken. If there are too many, it is lost.
+// owe keeps a record that a sink has not taken. If there are too many, or the server has ended, it is lost.
 func (a *auditor) owe(sink int, id string, line []byte) {
 	d := a.debts
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bytes+len(line) > maxDebtBytes {
+	switch {
+	case d.settled:
+		a.log.Error(errors.New("the server has ended"), "an audit record is lost", "auditID", id)
+		return
+	case d.bytes+len(line) > maxDebtBytes:
 		a.log.Error(errors.New("too many audit records wait for a sink"), "an audit record is lost", "auditID", id)
 		return
 	}
@@ -111,20 +116,11 @@ func (a *auditor) repay(ctx context.Context, works bool) {
 	d.open.Store(int64(len(kept)))
 }
 
-// repayLater writes what is owed until ctx ends, and then once more.
+// repayLater writes what is owed until ctx ends.
 func (a *auditor) repayLater(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastRepay)
-			defer cancel()
-			for a.debts.open.Load() > 0 && last.Err() == nil {
-				a.repay(last, false)
-				_ = pause.For(last, repayAtEnd)
-			}
-			if a.debts.open.Load() > 0 {
-				a.log.Error(errors.New("a sink does not work"), "audit records are lost", "records", a.debts.open.Load())
-			}
 			return
 		case <-a.debts.wake:
 		}
@@ -135,3 +131,37 @@ func (a *auditor) repayLater(ctx context.Context) {
 		}
 	}
 }
+
+// settle writes what is owed once more, when the server has carried out its last request. What a sink does
+// not take then is lost, and is counted as such.
+func (a *auditor) settle() {
+	d := a.debts
+	last, cancel := context.WithTimeout(context.Background(), lastRepay)
+	defer cancel()
+	for d.open.Load() > 0 && last.Err() == nil {
+		a.repay(last, false)
+		if d.open.Load() > 0 {
+			_ = pause.For(last, repayAtEnd)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.settled = true
+	if len(d.list) == 0 {
+		return
+	}
+	var ids []string
+	for _, one := range d.list {
+		d.excused[one.sink].n.Add(^uint64(0)) // one of its failures is the loss
+		if len(ids) < maxNamedLosses {
+			ids = append(ids, one.id)
+		}
+	}
+	a.log.Error(errors.New("a sink does not work"), "audit records are lost", "records", len(d.list), "auditIDs", ids)
+	clear(d.list)
+	d.list, d.bytes = nil, 0
+	d.open.Store(0)
+}
+
+// maxNamedLosses bounds how many lost records the log names.
+const maxNamedLosses = 100

@@ -157,6 +157,9 @@ func (a boundAuthenticator) IdentityHeaders() (names, prefixes []string) {
 	return authn.IdentityHeaders(a.Authenticator)
 }
 
+// HeaderRevision returns that of the authenticator.
+func (a boundAuthenticator) HeaderRevision() uint64 { return authn.HeaderRevision(a.Authenticator) }
+
 func (a boundAuthenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	if err := a.binding.Err(); err != nil {
 		if !authn.HasCredential(r) {

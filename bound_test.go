@@ -20,6 +20,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authn"
+	"github.com/kindwright/kindwright/authn/requestheader"
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -193,6 +194,34 @@ func TestARevokedRightIsGoneWhenTheRevocationIsAnswered(t *testing.T) {
 		require.Contains(t, body, "[+]authorizer-passes ok")
 		require.Contains(t, body, "[+]authenticator-pass-token ok")
 	})
+}
+
+// proxied is an authenticator of front proxies that has to be bound. Its fields change while it is in use.
+type proxied struct{ live *requestheader.Live }
+
+func (proxied) Name() string { return "proxied" }
+
+func (proxied) Authenticate(*http.Request) (authn.User, bool, error) { panic("it is not bound") }
+
+func (p proxied) Bind(watch.Binding) (authn.Authenticator, error) { return p.live, nil }
+
+// A field that names users from now on is one that clients must not be able to hand on from now on.
+func TestA1_FieldsOfABoundAuthenticatorThatChangeAreRemoved(t *testing.T) {
+	live := &requestheader.Live{}
+	var seen http.Header
+	s := started(t, kindwright.Authenticate(proxied{live}), kindwright.Before("authorize", func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { seen = r.Header; next.ServeHTTP(w, r) })
+	}))
+	ask := func() string {
+		r := httptest.NewRequest("GET", passPath, http.NoBody)
+		r.Header.Set("X-Corp-User", "admin")
+		s.ServeHTTP(httptest.NewRecorder(), r)
+		return seen.Get("X-Corp-User")
+	}
+	require.Equal(t, "admin", ask(), "it names nobody yet")
+	nobody := authn.Func(func(*http.Request) (authn.User, bool, error) { return authn.User{}, false, nil })
+	require.NoError(t, live.Set(nobody, requestheader.Config{UserHeaders: []string{"X-Corp-User"}, ProxyNames: []string{"proxy"}}))
+	require.Empty(t, ask())
 }
 
 // The authorizer alone takes a right away as well: many ask while it comes and goes.

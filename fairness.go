@@ -24,8 +24,8 @@ import (
 // Fairness shares what the server does at once by objects of the API: FlowSchema says which requests
 // belong together, PriorityLevelConfiguration which part they have of the sum of Limits.Reads and
 // Limits.Writes. A request waits for a quarter of its time at most, and is then answered with 429.
-// Watches and connections count until their answer begins, and nobody counts while the rest of their body
-// does not come. The limits of Limits for one user's reads
+// Watches count until their answer begins, other streams and connections do not count, and nobody counts while
+// the rest of their body does not come. The limits of Limits for one user's reads
 // and writes do not hold then; all others do.
 //
 //	kindwright.New(db, kindwright.Serve(kinds.ControlPlane(), kinds.FlowControl(), …),

@@ -199,7 +199,7 @@ func TestAUD_31_RandomPoliciesAgreeWithADumbEvaluator(t *testing.T) {
 			} else {
 				r.Namespaces = some("", "x", "y")
 				for range rnd.IntN(3) {
-					res := audit.Resources{Group: pick("", "apps", "*"), Resources: some("pods", "pods/log", "pods/*", "*/log", "*", "sets")}
+					res := audit.Resources{Group: pick("", "apps", "*"), Resources: some("pods", "pods/log", "pods/*", "*/log", "*", "sets", "pods/", "/log")}
 					if res.Resources != nil {
 						res.ResourceNames = some("n", "m")
 					}

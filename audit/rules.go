@@ -120,8 +120,9 @@ func compileResources(r Resources) resources {
 			out.all = true
 			continue
 		}
-		resource, sub, _ := strings.Cut(text, "/")
-		out.patterns = append(out.patterns, resourcePattern{resource, sub})
+		if resource, sub, has := strings.Cut(text, "/"); !has || sub != "" { // "pods/" is no resource, and matches none
+			out.patterns = append(out.patterns, resourcePattern{resource, sub})
+		}
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package authz
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -63,7 +64,7 @@ type ResourceAttributes struct {
 	Namespace     string                   `json:"namespace,omitempty" protobuf:"bytes,1,opt,name=namespace" doc:"Empty for cluster-scoped resources, and for all namespaces."`
 	Verb          string                   `json:"verb,omitempty" protobuf:"bytes,2,opt,name=verb" doc:"A verb such as get, list, watch, create, update, patch or delete."`
 	Group         string                   `json:"group,omitempty" protobuf:"bytes,3,opt,name=group" doc:"The API group of the resource."`
-	Version       string                   `json:"version,omitempty" protobuf:"bytes,4,opt,name=version" doc:"The API version of the resource."`
+	Version       string                   `json:"version,omitempty" protobuf:"bytes,4,opt,name=version" doc:"The API version of the resource; empty means all."`
 	Resource      string                   `json:"resource,omitempty" protobuf:"bytes,5,opt,name=resource" doc:"The plural name of the resource."`
 	Subresource   string                   `json:"subresource,omitempty" protobuf:"bytes,6,opt,name=subresource" doc:"The subresource, if one is meant."`
 	Name          string                   `json:"name,omitempty" protobuf:"bytes,7,opt,name=name" doc:"The name of the object; empty means all."`
@@ -128,7 +129,7 @@ func (s SelfSubjectAccessReviewSpec) Attributes(user authn.User) (Attributes, []
 		return Attributes{User: user, Verb: n.Verb, Path: n.Path}, nil
 	}
 	a := Attributes{
-		User: user, ResourceRequest: true, Verb: r.Verb, Group: r.Group, Version: r.Version, Resource: r.Resource,
+		User: user, ResourceRequest: true, Verb: r.Verb, Group: r.Group, Version: cmp.Or(r.Version, "*"), Resource: r.Resource,
 		Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name,
 	}
 	a.Labels, _ = r.LabelSelector.selector(f.At("spec", "resourceAttributes", "labelSelector"))

@@ -53,6 +53,19 @@ func decide(t *testing.T, z authz.Authorizer, a authz.Attributes) (authz.Decisio
 	return d, reason
 }
 
+// A review that names no version asks about all of them, and tells authorizers so in the word of Kubernetes:
+// a webhook compares versions, and none is called "".
+func TestREVIEW_01_NoVersionIsEveryVersion(t *testing.T) {
+	for said, want := range map[string]string{"": "*", "*": "*", "v1beta1": "v1beta1"} {
+		a, problems := authz.SubjectAccessReviewSpec{User: "a", ResourceAttributes: &authz.ResourceAttributes{Verb: "get", Version: said}}.Attributes()
+		require.Empty(t, problems)
+		require.Equal(t, want, a.Version)
+	}
+	a, problems := authz.SelfSubjectAccessReviewSpec{NonResourceAttributes: &authz.NonResourceAttributes{Path: "/"}}.Attributes(authn.User{})
+	require.Empty(t, problems)
+	require.Empty(t, a.Version, "a path has none")
+}
+
 func TestAUTHZ_03_Order(t *testing.T) {
 	allow, deny, none := answer(authz.Allow, "rule 1", nil), answer(authz.Deny, "rule 2", nil), answer(authz.NoOpinion, "rule 3", nil)
 	for _, c := range []struct {

@@ -80,6 +80,8 @@ func TestAPF_04_MatchTable(t *testing.T) {
 		{"path", paths("get", "/healthz", "/a/*"), path("get", "/healthz"), true},
 		{"path below", paths("get", "/healthz", "/a/*"), path("get", "/a/b/c"), true},
 		{"path beside", paths("get", "/healthz", "/a/*"), path("get", "/ab"), false},
+		{"path below one without a star", paths("get", "/healthz", "/a/*"), path("get", "/healthz/ping"), true},
+		{"path that begins with one without a star", paths("get", "/healthz", "/a/*"), path("get", "/healthzz"), false},
 		{"verb of a path", paths("get", "/healthz"), path("post", "/healthz"), false},
 		{"all paths", paths("*", "*"), path("post", "/anything"), true},
 		{"a resource is no path", paths("*", "*"), get, false},

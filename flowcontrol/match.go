@@ -84,8 +84,11 @@ func (r *ResourceRule) matches(a *authz.Attributes) bool {
 
 func (r *NonResourceRule) matches(a *authz.Attributes) bool {
 	return has(r.Verbs, a.Verb) && slices.ContainsFunc(r.NonResourceURLs, func(one string) bool {
-		below, star := strings.CutSuffix(one, "*")
-		return one == a.Path || star && strings.HasPrefix(a.Path, below)
+		if one == "*" || one == a.Path {
+			return true
+		}
+		below := strings.TrimSuffix(strings.TrimSuffix(one, "*"), "/") + "/" // as in Kubernetes, what is below a path belongs to it
+		return strings.HasPrefix(a.Path, below)
 	})
 }
 

@@ -178,10 +178,14 @@ func (b *badNet) RoundTrip(r *http.Request) (*http.Response, error) {
 type badStore struct {
 	storage.Backend
 
-	dice *dice
+	dice  *dice
+	fails atomic.Bool // once the server has started, which is about something else
 }
 
 func (b *badStore) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, error) {
+	if !b.fails.Load() {
+		return b.Backend.Commit(ctx, ops)
+	}
 	switch b.dice.under(40) {
 	case 0:
 		return 0, errors.New("the disk of the store is full")
@@ -242,7 +246,7 @@ type trial struct {
 func newTrial(t *testing.T, sink audit.Sink) *trial {
 	t.Helper()
 	tr := &trial{t: t, dice: newDice()}
-	db := &badStore{memory.New(), tr.dice}
+	db := &badStore{Backend: memory.New(), dice: tr.dice}
 	srv, err := kindwright.New(
 		db, kindwright.LogTo(logr.Discard()), kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelRequestResponse}}}, sink),
 		kindwright.Serve(registry.Kind[thing]{
@@ -256,6 +260,7 @@ func newTrial(t *testing.T, sink audit.Sink) *trial {
 	tr.server = srv
 	ctx, cancel := context.WithCancel(context.Background())
 	require.NoError(t, srv.Start(ctx))
+	db.fails.Store(true)
 	tr.stop = func() { cancel(); srv.Wait() }
 	t.Cleanup(func() { tr.stop(); require.NoError(t, db.Close()) })
 	return tr

@@ -375,10 +375,11 @@ func checkTimes(claims map[string]any, now time.Time) (expires time.Time, err er
 	return exp, nil
 }
 
-// moment reads a claim with a time in seconds.
+// moment reads a claim with a time in seconds. One that is null says nothing, as in Kubernetes: libraries
+// write it so that have no value for it.
 func moment(claims map[string]any, name string) (at time.Time, given bool, err error) {
-	v, given := claims[name]
-	if !given {
+	v := claims[name]
+	if v == nil {
 		return at, false, nil
 	}
 	var seconds float64

@@ -71,6 +71,9 @@ func TestJ4_TimesAreNumbersOfSeconds(t *testing.T) {
 		_, ok, err := a.Authenticate(request(t, key.Sign(map[string]any{"alg": "RS256"}, []byte(`{"iss":"`+i.URL+`","aud":"kindwright","sub":"a","exp":`+exp+`}`))))
 		require.False(t, ok && err == nil, exp)
 	}
+	for _, claim := range []string{"nbf", "iat"} {
+		accepted(t, a, key.Sign(map[string]any{"alg": "RS256"}, fmt.Appendf(nil, `{"iss":%q,"aud":"kindwright","sub":"a","exp":%d,%q:null}`, i.URL, now+60, claim)))
+	}
 }
 
 func TestJ5_AUTHNCFG_24_25_AudiencesMatchExactly(t *testing.T) {

@@ -51,9 +51,9 @@ func (f *Flags) Add(set *flag.FlagSet) {
 
 	set.StringVar(&f.path, "audit-log-path", "", "file that audit records are appended to; - is the standard output")
 	set.StringVar(&f.format, "audit-log-format", "json", "format of audit records: json or legacy")
-	set.IntVar(&f.maxAge, "audit-log-maxage", 0, "days for which old audit files are kept; 0 is forever")
-	set.IntVar(&f.maxBackups, "audit-log-maxbackup", 0, "how many old audit files are kept; 0 is all")
-	set.IntVar(&f.maxSize, "audit-log-maxsize", 0, "size in MiB at which an audit file is replaced; 0 is never")
+	set.IntVar(&f.maxAge, "audit-log-maxage", 366, "days for which old audit files are kept; 0 is forever")
+	set.IntVar(&f.maxBackups, "audit-log-maxbackup", 100, "how many old audit files are kept; 0 is all")
+	set.IntVar(&f.maxSize, "audit-log-maxsize", 100, "size in MiB at which an audit file is replaced; 0 is never")
 	set.BoolVar(&f.compress, "audit-log-compress", false, "whether old audit files are compressed")
 	f.log = sink{name: "log", batch: audit.Batch{BufferSize: 10_000, MaxSize: 1}}
 	f.log.add(set, audit.ModeBlocking)

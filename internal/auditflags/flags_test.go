@@ -28,7 +28,7 @@ func TestFLAG_11_TheDefaultsAreThoseOfKubernetes(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"audit-policy-file": "",
 		"audit-log-path":    "", "audit-log-format": "json", "audit-log-mode": "blocking", "audit-log-version": "audit.k8s.io/v1",
-		"audit-log-maxage": "0", "audit-log-maxbackup": "0", "audit-log-maxsize": "0", "audit-log-compress": "false",
+		"audit-log-maxage": "366", "audit-log-maxbackup": "100", "audit-log-maxsize": "100", "audit-log-compress": "false",
 		"audit-log-batch-buffer-size": "10000", "audit-log-batch-max-size": "1", "audit-log-batch-max-wait": "0s",
 		"audit-log-batch-throttle-enable": "false", "audit-log-batch-throttle-qps": "0", "audit-log-batch-throttle-burst": "0",
 		"audit-log-truncate-enabled": "false", "audit-log-truncate-max-event-size": "102400", "audit-log-truncate-max-batch-size": "10485760",
