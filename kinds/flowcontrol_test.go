@@ -18,6 +18,9 @@ import (
 	"github.com/kindwright/kindwright/authz"
 	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/kinds"
+	"github.com/kindwright/kindwright/meta"
+	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/registry/connect"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/memory"
 )
@@ -271,6 +274,50 @@ func TestAPF_02_ConnectionsTakeNoSeats(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 101, res.StatusCode)
 		_ = res.Body.Close()
+	}
+	require.Equal(t, 200, h.send("ann").Code)
+}
+
+// Pipe is a kind to which clients connect.
+type Pipe struct {
+	meta.TypeMeta   `json:",inline"`
+	meta.ObjectMeta `json:"metadata"`
+}
+
+// APF-02: and so do those that wait for somebody else before they answer. kube-apiserver does not look at
+// them at all, other than at watches.
+func TestAPF_02_ConnectionsThatAreNotAnsweredTakeNoSeats(t *testing.T) {
+	const connections = 5
+	there, end := make(chan struct{}, connections), make(chan struct{})
+	h := sharing(t, memory.New(), 600, kindwright.Authorize(authz.AlwaysAllow()), kindwright.Serve(registry.Kind[Pipe]{
+		Group: "pipes.example.dev", Version: "v1", Plural: "pipes", Scope: registry.ClusterScoped,
+		Subresources: []registry.Endpoint{connect.Endpoint[Pipe, struct{}]{
+			Name: "proxy", Serve: func(http.ResponseWriter, *http.Request, *registry.Call[Pipe], *struct{}) error {
+				there <- struct{}{}
+				<-end
+				return nil
+			},
+		}},
+	}))
+	h.level("one", `{"nominalConcurrencyShares":1,"borrowingLimitPercent":0,"limitResponse":{"type":"Reject"}}`)
+	h.schema("ann", "one", "ann", "ByUser")
+	const pipes = "/apis/pipes.example.dev/v1/pipes"
+	h.must(201, "POST", pipes, `{"metadata":{"name":"a"}}`)
+	require.Equal(t, 200, h.send("ann").Code)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(end)
+	for range connections {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, newRequest(t.Context(), "GET", pipes+"/a/proxy", "", "X-User", "ann", "X-Groups", authn.GroupAuthenticated))
+			if w.Code == http.StatusTooManyRequests {
+				there <- struct{}{} // or the test hangs
+			}
+		})
+	}
+	for range connections {
+		<-there
 	}
 	require.Equal(t, 200, h.send("ann").Code)
 }

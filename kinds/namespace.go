@@ -159,7 +159,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		},
 		Writes: registry.WriteRules{NoGeneration: true},
 
-		Status: registry.Status{Metadata: []string{"labels", "annotations", "finalizers", "ownerReferences"}},
+		Status: registry.Status{Metadata: namespaceMetadata()},
 
 		Table: registry.Table{Columns: []openapi.Column{
 			{Name: "Name", Type: "string", Format: "name", Description: "The name of the namespace.", Path: []string{"metadata", "name"}},
@@ -171,7 +171,7 @@ func (n *namespaces) resource() (*registry.Resource, error) {
 		}},
 		Subresources: []registry.Endpoint{registry.Subresource{
 			Name: "finalize", Verbs: []string{"update"},
-			Merge: mergeFinalize, Fields: [][]string{{"spec"}},
+			Merge: mergeFinalize, Fields: finalizeFields(),
 		}},
 	}
 	r, err := kind.Resource()
@@ -233,9 +233,27 @@ func resetNamespace(old, sent registry.Tree) registry.Tree {
 	return out
 }
 
-// mergeFinalize restricts the finalize subresource to spec.
+// namespaceMetadata lists the metadata that each subresource of a namespace takes.
+func namespaceMetadata() []string {
+	return []string{"labels", "annotations", "finalizers", "ownerReferences"}
+}
+
+// finalizeFields lists what the finalize subresource takes. Clients that force the end of a namespace
+// send it there without the finalizers of its spec and, as kube-apiserver lets them, of its metadata.
+func finalizeFields() [][]string {
+	out := [][]string{{"spec"}}
+	for _, field := range namespaceMetadata() {
+		out = append(out, []string{"metadata", field})
+	}
+	return out
+}
+
+// mergeFinalize restricts the finalize subresource to spec and metadata.
 func mergeFinalize(old, sent registry.Tree) registry.Tree {
 	out := maps.Clone(old)
+	for _, path := range finalizeFields()[1:] {
+		out = trees.Keep(out, sent, path...)
+	}
 	delete(out, "spec")
 	if spec, _ := sent["spec"].(map[string]any); len(spec) > 0 {
 		out["spec"] = spec

@@ -204,6 +204,18 @@ func TestRBAC_07_Validation(t *testing.T) {
 	}
 	h.must(422, "POST", bindingsPath, userBinding("x", "Robot", "none", "ann"), as("kim")...)
 	h.must(404, "POST", bindingsPath, userBinding("x", "Role", "none", "ann"), as("kim")...)
+	// A right to bind a role of this group is none to bind one of another, so this is a matter of what they have.
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"great"},"rules":[{"verbs":["get"],"apiGroups":["*"],"resources":["*"]}]}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"may-bind"},"rules":[
+		{"verbs":["bind"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["clusterroles"],"resourceNames":["great"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("may-bind", "ClusterRole", "may-bind", "kim"))
+	elsewhere := strings.Replace(userBinding("x", "ClusterRole", "great", "ann"), `"kind":"ClusterRole"`, `"apiGroup":"other","kind":"ClusterRole"`, 1)
+	for _, path := range []string{bindingsPath, clusterBindingsPath} {
+		h.must(201, "POST", path, userBinding("x", "ClusterRole", "great", "ann"), as("kim")...)
+		h.must(200, "DELETE", path+"/x", "")
+		h.must(403, "POST", path, elsewhere, as("kim")...)
+		h.must(422, "POST", path, elsewhere)
+	}
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"empty"},"rules":null}`)
 	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"system:odd:name"}}`)
 }

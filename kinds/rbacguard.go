@@ -91,8 +91,8 @@ func (g guardian) binding(ctx context.Context, t, old registry.Tree) (registry.T
 	if err := json.FromTree(t, &obj); err != nil {
 		return nil, err
 	}
-	bound := registry.Target{
-		Resource:  meta.GroupVersionResource{Group: g.group, Version: "*", Resource: "clusterroles"},
+	bound := registry.Target{ // in the group that the binding names: a right to bind ours is none to bind another's
+		Resource:  meta.GroupVersionResource{Group: obj.RoleRef.APIGroup, Version: "*", Resource: "clusterroles"},
 		Namespace: obj.Metadata.Namespace, Name: obj.RoleRef.Name,
 	}
 	switch {
@@ -165,7 +165,7 @@ func (g guardian) rules(ctx context.Context, t registry.Target) ([]rbac.PolicyRu
 	if !ok {
 		return nil, status.Internal(errors.New("a binding is written outside a server"))
 	}
-	t.Resource.Version = "v1"
+	t.Resource.Group, t.Resource.Version = g.group, "v1"
 	if t.Resource.Resource == "clusterroles" {
 		t.Namespace = ""
 	}

@@ -18,4 +18,7 @@
 //     item for any item of such a list, so it reports what was wrong with unchanged items, too.
 //   - Names in embedded metadata with control characters, which Kubernetes accepts. About one of 500,000
 //     generated objects has one, and shows the difference.
+//   - Whole definitions: an item of a list that is null is empty to Kubernetes, and refused by us. A property whose schema is
+//     null has an empty schema in Kubernetes, which refuses it; here it is no property. Kubernetes panics where
+//     selectableFields stand beside a missing schema.
 package crdoracle

@@ -128,6 +128,29 @@ func TestIntended_Updates(t *testing.T) {
 	require.Empty(t, ours.update(next, old))
 }
 
+// A keyed list that has an item twice, in place of another, has changed, so all that is wrong with it is said. Kubernetes
+// looks up each new item among the old ones and finds all of them.
+func TestIntended_ItemsTwice(t *testing.T) {
+	document := []byte(`{"type":"object","properties":{"v":{"type":"array","maxItems":1,"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],` +
+		`"items":{"type":"object","required":["k"],"properties":{"k":{"type":"integer"}}}}}}`)
+	theirs, _, err := newKubernetes(document)
+	require.NoError(t, err)
+	ours, _, err := newKindwright(document)
+	require.NoError(t, err)
+	list := func(keys ...int64) map[string]any {
+		var items []any
+		for _, k := range keys {
+			items = append(items, map[string]any{"k": k})
+		}
+		return map[string]any{"v": items}
+	}
+	old, next := list(1, 2), list(1, 1)
+	ratcheted, others := theirs.update(next, old)
+	require.Empty(t, ratcheted)
+	require.Equal(t, []string{`FieldValueDuplicate v[1]: Duplicate value: {"k":1}`}, causeTexts(others))
+	require.Equal(t, []string{"FieldValueTooMany v: Too many: 2: must have at most 1 item", `FieldValueDuplicate v[1]: Duplicate value: {"k":1}`}, causeTexts(ours.update(next, old)))
+}
+
 // A default is judged as the same value in an object is. Kubernetes ignores formats in objects that are not for
 // the type of a value, and not in defaults.
 func TestIntended_Defaults(t *testing.T) {

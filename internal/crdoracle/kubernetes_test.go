@@ -63,6 +63,7 @@ func readDefinition(text []byte) (*apiextensions.CustomResourceDefinition, error
 		for _, v := range out.Spec.Versions {
 			if v.Storage {
 				out.Status.StoredVersions = append(out.Status.StoredVersions, v.Name)
+				break
 			}
 		}
 	}

@@ -141,6 +141,10 @@ func compareUpdate(theirs *kubernetes, ours *kindwright, document map[string]any
 		isRatcheted := slices.ContainsFunc(ratcheted, func(r cause) bool { return kubernetesQuirk(r) == c })
 		return isRatcheted && (unchanged(c.field, old.theirs, next.theirs) || inUnkeyed(c.field, document, old.theirs, next.theirs))
 	})
+	added = slices.DeleteFunc(added, func(c cause) bool {
+		// A keyed list with an item twice in place of another is no unchanged list, see TestIntended.
+		return slices.ContainsFunc(others, func(o cause) bool { return o.typ == "FieldValueDuplicate" && belowAny([]string{c.field}, o.field) })
+	})
 	inside := nearestBranch(ratcheted, said, ours.create(next.ours))
 	return slices.DeleteFunc(missing, inside), slices.DeleteFunc(added, inside)
 }

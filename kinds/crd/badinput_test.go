@@ -107,12 +107,13 @@ func TestCRD_07_WhatADefinitionTakesAtOnce(t *testing.T) {
 		{"100 short rules", rules("", each(100, `{"rule":"true||%d==1"}`)), 201},
 		{"100 rules that do not compile", rules("", each(100, `{"rule":"self.b%d == 'x'"}`)), 422},
 		{"900 branches", `{"type":"integer","allOf":[` + each(899, `{"maximum":%d}`) + `]}`, 201},
+		{"20,000 nodes", `{"type":"object","properties":{` + each(20_000, `"p%d":{"type":"string"}`) + `}}`, 201},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := defining(c.schema, "")
 			took := make([]uint64, 5)
 			for i := range took {
-				srv := apitest.New(t, crd.Kinds())
+				srv := start(t, crd.Kinds())
 				took[i] = atOnce(func() {
 					code, answer, _ := ask(t, srv, "POST", definitions, "application/json", body)
 					require.Equal(t, c.code, code, "%.500s", answer)
@@ -137,7 +138,7 @@ func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
 	}
 	rules := func(all string) string { return `{"type":"object","x-kubernetes-validations":[` + all + `]}` }
 	// The tables of the language for rules are made once in a process. They take a megabyte.
-	_, _, _ = ask(t, apitest.New(t, crd.Kinds()), "POST", definitions, "application/json", defining(rules(`{"rule":"self.b == 'x'"}`), ""))
+	_, _, _ = ask(t, start(t, crd.Kinds()), "POST", definitions, "application/json", defining(rules(`{"rule":"self.b == 'x'"}`), ""))
 	const (
 		refused = 64  // bytes for each byte of the request
 		dense   = 200 // where each 26 bytes are a node, with all that its controller and its kind take
@@ -181,7 +182,7 @@ func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
 		{"100,000 required names", `{"type":"object","required":[` + each(100_000, `"e%d"`) + `]}`, 201, refused, fixed},
 	} {
 		t.Run(c.name, func(t *testing.T) { // on a server of its own, which does nothing else meanwhile
-			srv := apitest.New(t, crd.Kinds())
+			srv := start(t, crd.Kinds())
 			body := defining(c.schema, "")
 			code, answer, allocated := ask(t, srv, "POST", definitions, "application/json", body)
 			require.Equal(t, c.code, code, "%.500s", answer)
@@ -201,7 +202,7 @@ func TestCRD_07_SchemasThatAreMadeToBeExpensive(t *testing.T) {
 // A table costs what the size of its objects explains, whatever its columns select.
 func TestCRD_18_ColumnsThatSelectFromLongLists(t *testing.T) {
 	const items = 190_000
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	columns := each(8, `{"name":"c%d","type":"string","jsonPath":".spec.l[*]"}`) +
 		`,{"name":"all","type":"string","jsonPath":"..l[*]"},{"name":"some","type":"string","jsonPath":".spec.l[?(@>1)]"},{"name":"step","type":"string","jsonPath":".spec.l[0:-1:2]"}`
 	establish(t, srv, defining(`{"type":"object","properties":{"l":{"type":"array","items":{"type":"integer"}}}}`, columns))
@@ -235,7 +236,7 @@ func FuzzUpdates(f *testing.F) {
 		if !json.Valid(first) || !json.Valid(second) {
 			return
 		}
-		srv := apitest.New(t, crd.Kinds())
+		srv := start(t, crd.Kinds())
 		code, answer, _ := ask(t, srv, "POST", definitions, "application/json", defining(string(first), ""))
 		require.Less(t, code, http.StatusInternalServerError, "%.500s", answer)
 		if code != http.StatusCreated {

@@ -100,7 +100,7 @@ func TestCRD_18_ColumnsShowWhatTheirPathsSelect(t *testing.T) {
 		columns = append(columns, fmt.Sprintf(`{"name":"C%d","type":%q,"jsonPath":%s}`, i, c.columnType, path))
 	}
 	columns = append(columns, `{"name":"Created At","type":"date","jsonPath":".spec.when","priority":3,"description":"when"}`)
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, tableDefinition(strings.Join(columns, ","), anything))
 	createTable(t, srv, "a", spec)
 
@@ -128,7 +128,7 @@ func TestCRD_18_ASchemaDoesNotChangeCells(t *testing.T) {
 	)
 	var cells [][]any
 	for _, schema := range []string{anything, typed} {
-		srv := apitest.New(t, crd.Kinds())
+		srv := start(t, crd.Kinds())
 		establish(t, srv, tableDefinition(columns, schema))
 		createTable(t, srv, "a", spec)
 		cells = append(cells, tableOf(t, srv, tables).Rows[0].Cells)
@@ -138,18 +138,18 @@ func TestCRD_18_ASchemaDoesNotChangeCells(t *testing.T) {
 }
 
 func TestREAD_21_ColumnsByDefault(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, tableDefinition("", anything))
 	require.Equal(t, []any{"Name", "Created At"}, tableOf(t, srv, tables).names())
 
-	srv = apitest.New(t, crd.Kinds(crd.AgeColumn()))
+	srv = start(t, crd.Kinds(crd.AgeColumn()))
 	establish(t, srv, tableDefinition("", anything))
 	require.Equal(t, []any{"Name", "Age"}, tableOf(t, srv, tables).names())
 }
 
 // A path that cannot be parsed ends the table. The objects are served nevertheless.
 func TestCRD_18_ABadPathEndsTheTable(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, tableDefinition(`{"name":"A","type":"string","jsonPath":".spec.a"},{"name":"B","type":"string","jsonPath":".spec[?("},{"name":"C","type":"string","jsonPath":".spec.c"}`, anything))
 	createTable(t, srv, "a", `{"a":"b"}`)
 	got := tableOf(t, srv, tables)

@@ -333,7 +333,7 @@ func TestCRD_19_AWebhookConverts(t *testing.T) {
 // Only the defaults of the request are stored. A read adds those of the record's version, and not
 // those of its own.
 func TestCRD_19_DefaultsAreThoseOfTheRecord(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	define(t, srv, newHook(t), "v1")
 	for _, version := range served {
 		name := "defaulting-" + version
@@ -351,7 +351,7 @@ func TestCRD_19_DefaultsAreThoseOfTheRecord(t *testing.T) {
 }
 
 func TestCRD_19_LabelsAndAnnotationsAreTheWebhooks(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	h := newHook(t)
 	h.convert(func(to string, o tree) (tree, error) {
 		out, err := convertedTo(to, o)
@@ -389,7 +389,7 @@ func TestCRD_19_LabelsAndAnnotationsAreTheWebhooks(t *testing.T) {
 // Labels that a webhook changes count where objects are selected through another version, for metadata
 // alone too. Metadata alone that nobody selects from by labels is that of the record, without a call.
 func TestCRD_19_LabelSelectorsJudgeWhatAWebhookMakes(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	h := newHook(t)
 	h.convert(func(to string, o tree) (tree, error) {
 		out, err := convertedTo(to, o)
@@ -461,7 +461,7 @@ func TestCRD_19_LabelSelectorsJudgeWhatAWebhookMakes(t *testing.T) {
 // Every verb through another version shows why the conversion failed, and nothing is done. Requests
 // for the version of the record go on.
 func TestCRD_19_ReasonsAreShown(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	h := newHook(t)
 	define(t, srv, h, "v1", "v1beta1")
 	code, made := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("x", "v1beta1")))
@@ -528,7 +528,7 @@ func TestCRD_19_ReasonsAreShown(t *testing.T) {
 
 // A webhook is never asked for a version that is neither served nor stored.
 func TestCRD_19_AWebhookIsNotAskedForUnusedVersions(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	h := newHook(t)
 	definition := multiVersion()
 	storing("v1alpha2")(definition["spec"].(tree))
@@ -570,7 +570,7 @@ func TestCRD_19_AWebhookIsNotAskedForUnusedVersions(t *testing.T) {
 
 // Certificates that cannot be read are accepted, and keep the definition from being established.
 func TestCRD_19_AnInvalidCABundle(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	definition := multiVersion()
 	definition["spec"].(tree)["conversion"] = tree{"strategy": "Webhook", "webhook": tree{
 		"conversionReviewVersions": []string{"v1beta1"},
@@ -730,7 +730,7 @@ func deadWebhook(t *testing.T, definitions []registry.Definition, rules string) 
 // A policy about deletions sees each object, of those too that are deleted by their metadata alone. Nothing ends
 // that it could not be asked about.
 func TestCRD_19_POL_01_APolicyAboutDeletionsIsAsked(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds(), kinds.Policies())
+	srv := start(t, crd.Kinds(), kinds.Policies())
 	h := newHook(t)
 	define(t, srv, h, "v1")
 	code, answer := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("a", "v1beta1")))
@@ -770,7 +770,7 @@ func TestCRD_19_POL_01_APolicyAboutDeletionsIsAsked(t *testing.T) {
 // A watch in another version converts what it sends. It ends when the definition changes, without an
 // error, and goes on from the version that it was at.
 func TestCRD_19_AWatchThroughAWebhook(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	define(t, srv, newHook(t), "v1")
 	code, first := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("a", "v1beta1")))
 	require.Equal(t, 201, code)
@@ -816,7 +816,7 @@ func TestCRD_19_AWatchThroughAWebhook(t *testing.T) {
 
 // A changed conversion takes effect: from None to a webhook, to another one, and back.
 func TestCRD_19_AConversionIsReplaced(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, text(t, multiVersion()))
 	code, answer := call(t, srv, "POST", objects("v1beta1"), text(t, fixture("x", "v1beta1")))
 	require.Equal(t, 201, code, "%v", answer)
@@ -848,7 +848,7 @@ func TestCRD_19_AConversionIsReplaced(t *testing.T) {
 func TestCRD_19_ServicesAndMetrics(t *testing.T) {
 	h := newHook(t)
 	var found atomic.Pointer[string]
-	srv := apitest.New(t, crd.Kinds(crd.Services(func(_ context.Context, namespace, name string, port int32) (string, error) {
+	srv := start(t, crd.Kinds(crd.Services(func(_ context.Context, namespace, name string, port int32) (string, error) {
 		where := fmt.Sprintf("%s/%s:%d", namespace, name, port)
 		found.Store(&where)
 		return h.srv.Listener.Addr().String(), nil
@@ -887,7 +887,7 @@ func shirt(name, color string, quantity int, size any, branded bool) tree {
 // Each version selects by its own fields, of what the webhook converts objects to: lists, chunks of
 // lists, watches and deletions.
 func TestCRD_17_FieldsOfAnotherVersion(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	h := newHook(t)
 	h.convert(func(to string, o tree) (tree, error) {
 		out := maps.Clone(o)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/registry"
 )
@@ -26,7 +25,7 @@ func TestCRD_19_AFunctionConvertsTheObjectsOfADefinition(t *testing.T) {
 		}
 		return out, nil
 	}
-	srv := apitest.New(t, crd.Kinds(crd.Convert("hats.shop.example.com", convert)))
+	srv := start(t, crd.Kinds(crd.Convert("hats.shop.example.com", convert)))
 	establish(t, srv, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"hats.shop.example.com"},
 "spec":{"group":"shop.example.com","scope":"Cluster","names":{"plural":"hats","kind":"Hat"},"versions":[
 {"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}}},

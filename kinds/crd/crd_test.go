@@ -22,7 +22,7 @@ const shirts = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDe
 
 // A subresource that the version of a custom resource does not have is an object that is not there.
 func TestCRD_ASubresourceThatIsNotThere(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	for _, method := range []string{"GET", "PUT", "POST", "DELETE"} {
 		for _, sub := range []string{"scale", "exec"} {
@@ -78,7 +78,7 @@ func await(t *testing.T, srv *apitest.Server, name, condition, want string) {
 }
 
 func TestCRD_01_ADefinitionIsServedWithoutARestart(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	const objects = "/apis/shop.example.com/v1/namespaces/default/shirts"
 	code, answer := call(t, srv, "POST", objects, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"},"spec":{"size":3,"odd":1}}`)
@@ -96,7 +96,7 @@ func TestCRD_01_ADefinitionIsServedWithoutARestart(t *testing.T) {
 }
 
 func TestCRD_21_ADefinitionTakesItsObjectsWithIt(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	const objects = "/apis/shop.example.com/v1/namespaces/default/shirts"
 	code, answer := call(t, srv, "POST", objects, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a","finalizers":["example.com/hold"]}}`)
@@ -135,7 +135,7 @@ func TestCRD_21_ADefinitionTakesItsObjectsWithIt(t *testing.T) {
 }
 
 func TestCRD_04_AChangedDefinitionReplacesTheKind(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	const objects = "/apis/shop.example.com/v1/namespaces/default/shirts"
 	const definition = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/shirts.shop.example.com"

@@ -35,7 +35,7 @@ func rule(expression string, more ...any) map[string]any {
 }
 
 func TestCRD_12_RulesApplyToObjects(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, ruled(
 		rule("self.color != 'red' || self.size < 3", "message", "red shirts are small", "fieldPath", ".size"),
 		rule("self.size >= oldSelf.size", "messageExpression", "'was ' + oldSelf.color", "reason", "FieldValueForbidden"),
@@ -57,7 +57,7 @@ func TestCRD_12_RulesApplyToObjects(t *testing.T) {
 
 // The same rule may be there twice: kube-apiserver does not compare the rules of a list.
 func TestCRD_12_RulesMayRepeat(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	twice := map[string]any{"type": "object", "properties": map[string]any{"spec": map[string]any{
 		"type":                     "object",
 		"x-kubernetes-validations": []any{rule("true"), rule("true")},
@@ -70,7 +70,7 @@ func TestCRD_12_RulesMayRepeat(t *testing.T) {
 func TestCRD_12_13_BadRulesAreRefused(t *testing.T) {
 	const at = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]."
 	const advice = " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	for _, c := range []struct {
 		rule map[string]any
 		want []string
@@ -108,7 +108,7 @@ func TestCEL_24_25_NewExpressionsUseTheLibrariesOfTheReleaseBefore(t *testing.T)
 func TestCEL_RulesAreTimed(t *testing.T) {
 	// A compiled schema that nobody serves yet is kept until the next collection of garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	counted := func(family string) (n int) {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/metrics", nil)
 		require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestCRD_14_RulesBelowItemsOfNoListFail(t *testing.T) {
 		items["x-kubernetes-validations"] = []any{rule("self.replicas <= 10")}
 		return object(map[string]any{"spec": object(map[string]any{"backend": map[string]any{"type": typ, "maxItems": 100, "items": items}})})
 	}
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, spec("array"))}}))
 	const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
 	code, answer := call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"},"spec":{"backend":[{"replicas":8}]}}`)
@@ -184,7 +184,7 @@ func TestCRD_12_DefaultsFulfilTheRulesOfTheirSchema(t *testing.T) {
 	for i := range many {
 		many[i] = "x"
 	}
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	for name, c := range map[string]struct {
 		spec tree
 		want []string
@@ -271,7 +271,7 @@ func TestCRD_12_RulesOfUntypedNodesAreRefused(t *testing.T) {
 	ruledNumber := tree{"type": "integer", "x-kubernetes-validations": []any{rule("self > 1")}}
 	badNumber := tree{"type": "integer", "x-kubernetes-validations": []any{rule("self.nope")}}
 	rules := []any{rule("true"), rule("self.nope ==")}
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	for name, c := range map[string]struct {
 		spec tree
 		want string
@@ -299,7 +299,7 @@ func TestCRD_12_RulesOfUntypedNodesAreRefused(t *testing.T) {
 // compiled unless that schema, or one below it, has another problem; none are as long as a default is wrong.
 func TestCRD_12_RulesAreJudgedBesideOtherProblems(t *testing.T) {
 	const at = "spec.validation.openAPIV3Schema.properties[spec].properties"
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	text := func(more map[string]any, rules ...any) map[string]any {
 		more["type"], more["maxLength"], more["x-kubernetes-validations"] = "string", 3, rules
 		return more

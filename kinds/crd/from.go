@@ -201,6 +201,9 @@ func structural(s *openapi.Schema, depth int) (map[string]any, error) {
 		return nil, errors.New("the schema contains itself, or is nested too deeply")
 	}
 	out := conditions(s)
+	if format := formatOf(s); format != "" {
+		out["format"] = format
+	}
 	switch {
 	case s.IntOrString || s.OrNumber:
 		out["x-kubernetes-int-or-string"] = true
@@ -232,6 +235,19 @@ func structural(s *openapi.Schema, depth int) (map[string]any, error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// formatOf returns the format of a text, also of one that only its Go type says: rules see another type than text there.
+func formatOf(s *openapi.Schema) string {
+	switch {
+	case s.Format != "" || s.Type != openapi.String:
+		return s.Format
+	case s.Notation == openapi.NotationDuration:
+		return "duration"
+	case s.Notation == openapi.NotationBytes:
+		return "byte"
+	}
+	return ""
 }
 
 // parts writes the schemas of fields, values and items.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -52,7 +51,7 @@ var hulls = registry.Kind[hull]{
 func TestFromWritesADefinitionThatBehavesLikeTheKind(t *testing.T) {
 	text, err := crd.From(hulls)
 	require.NoError(t, err)
-	inGo, defined := apitest.New(t, hulls), apitest.New(t, crd.Kinds())
+	inGo, defined := start(t, hulls), start(t, crd.Kinds())
 	require.NoError(t, crd.Install(t.Context(), defined.API, fstest.MapFS{"hulls.yaml": {Data: text}}))
 
 	const path = "/apis/harbour.example.com/v1/namespaces/default/hulls"
@@ -142,7 +141,7 @@ func TestFromWritesAllForms(t *testing.T) {
 	require.NoError(t, err)
 	convert, err := crd.ConverterOf(both)
 	require.NoError(t, err)
-	srv := apitest.New(t, crd.Kinds(crd.Convert("hulls.harbour.example.com", convert)))
+	srv := start(t, crd.Kinds(crd.Convert("hulls.harbour.example.com", convert)))
 	require.NoError(t, crd.Install(t.Context(), srv.API, fstest.MapFS{"hulls.yaml": {Data: text}}))
 	const v1, v2 = "/apis/harbour.example.com/v1/namespaces/default/hulls", "/apis/harbour.example.com/v2/namespaces/default/hulls"
 	code, answer := call(t, srv, "POST", v2, `{"metadata":{"name":"a"},"spec":{"place":"b7","seats":3}}`)

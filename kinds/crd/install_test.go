@@ -16,7 +16,7 @@ import (
 )
 
 func TestInstallWaitsUntilTheKindsAreServed(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	files := fstest.MapFS{"shirts.yaml": {Data: []byte(shirts)}, "readme.md": {Data: []byte("not YAML")}}
 	const objects = "/apis/shop.example.com/v1/namespaces/default/shirts"
 	for i := range 30 {
@@ -31,7 +31,7 @@ func TestInstallWaitsUntilTheKindsAreServed(t *testing.T) {
 }
 
 func TestInstallReportsNamesThatBelongToOthers(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	files := fstest.MapFS{
 		"a.yaml": {Data: []byte(shirts)},
 		"b.yaml": {Data: []byte(strings.NewReplacer("shirts", "blouses", `"sh"`, `"bl"`).Replace(shirts))},
@@ -52,6 +52,6 @@ func TestInstallTakesDefinitionsOfOperators(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, folders)
 	for _, folder := range folders {
-		require.NoError(t, crd.Install(t.Context(), apitest.New(t, crd.Kinds()).API, os.DirFS(folder)))
+		require.NoError(t, crd.Install(t.Context(), start(t, crd.Kinds()).API, os.DirFS(folder)))
 	}
 }

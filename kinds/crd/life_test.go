@@ -3,6 +3,7 @@ package crd_test
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,21 @@ import (
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/memory"
 )
+
+var onDisk = flag.Bool("disk", false, "keep the objects of the tests' servers in files")
+
+// start starts a server for some kinds, in memory unless the flag -disk is given.
+func start(t testing.TB, definitions ...registry.Definition) *apitest.Server {
+	t.Helper()
+	var cfg apitest.Config
+	if *onDisk {
+		db, err := bbolt.Open(t.TempDir() + "/db")
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, db.Close()) })
+		cfg.Backend = db
+	}
+	return cfg.New(t, definitions...)
+}
 
 // onStores runs a test on each kind of store.
 func onStores(t *testing.T, test func(t *testing.T, db storage.Backend)) {
@@ -108,7 +124,7 @@ type widget struct {
 }
 
 func TestCRD_22_KindsOfTheProgramAreNeverReplaced(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds(), registry.Kind[widget]{Group: "shop.example.com", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}}})
+	srv := start(t, crd.Kinds(), registry.Kind[widget]{Group: "shop.example.com", Version: "v1", Plural: "widgets", Names: registry.Names{Kind: "Widget", ShortNames: []string{"wd"}}})
 	for _, c := range []struct{ plural, kind, reason string }{{"widgets", "Gadget", "PluralConflict"}, {"gadgets", "Widget", "ListKindConflict"}} {
 		code, answer := call(t, srv, "POST", definitions, named(t, c.plural, "gadget", c.kind, "g"))
 		require.Equal(t, 201, code, "%v", answer)
@@ -133,7 +149,7 @@ func TestCRD_22_KindsOfTheProgramAreNeverReplaced(t *testing.T) {
 // In kube-apiserver, the versions that it serves itself are its own alone.
 func TestCRD_22_VersionsOfTheProgramCanBeClosed(t *testing.T) {
 	own := registry.Kind[widget]{Group: "shop.example.com", Version: "v2", Plural: "widgets", Names: registry.Names{Kind: "Widget"}}
-	srv := apitest.New(t, crd.Kinds(crd.ClosedVersions()), own)
+	srv := start(t, crd.Kinds(crd.ClosedVersions()), own)
 	var versions []any
 	for _, name := range []string{"v1", "v2"} {
 		versions = append(versions, map[string]any{"name": name, "served": true, "storage": name == "v2", "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}})
@@ -163,7 +179,7 @@ func TestCRD_22_VersionsOfTheProgramCanBeClosed(t *testing.T) {
 }
 
 func TestCRD_05_ConditionsOfGroupsOfKubernetes(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	document := strings.ReplaceAll(shirts, "shop.example.com", "shop.k8s.io")
 	const name = "shirts.shop.k8s.io"
 	establish(t, srv, changed(t, document, map[string]any{"metadata/annotations": map[string]any{"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/1"}}))
@@ -247,7 +263,7 @@ func TestCRD_01_SeveralServersAgree(t *testing.T) {
 }
 
 func TestVER_17_DeprecatedVersionsNameABetterOne(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	old := version("v1beta1", false, other)
 	old["deprecated"] = true
 	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{old, version("v1", true, plain)}}))

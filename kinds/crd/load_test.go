@@ -106,7 +106,7 @@ var changingFor = flag.Duration("changing", 0, "how long a definition changes ev
 
 // clientsPause is how long each writer and reader pauses between requests. Without a pause, the clients
 // take all processors, and the number of changes says how long one request waits for a processor.
-var clientsPause = flag.Duration("pause", 100*time.Millisecond, "how long a writer or a reader pauses between its requests, with -changing")
+var clientsPause = flag.Duration("pause", 400*time.Millisecond, "how long a writer or a reader pauses between its requests, with -changing")
 
 // underLoad is how many clients there are, and how long they work.
 type underLoad struct {
@@ -128,7 +128,7 @@ func chosenLoad() underLoad {
 // A definition changes all the time: descriptions, and which version is stored. No request of its
 // kind fails, and informers of all versions end with what a list shows, without listing again.
 func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, text(t, multiVersion()))
 	const objectsOfEach = 2
 	load := chosenLoad()
@@ -190,14 +190,15 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 		})
 	}
 	changes := 0
-	for ; load.goesOn(changes); changes++ {
+	for next := time.Now(); load.goesOn(changes); changes++ {
 		redefine(t, srv, func(spec tree) {
 			storing(versions[changes%2])(spec)
 			for _, v := range spec["versions"].([]any) {
 				v.(tree)["schema"].(tree)["openAPIV3Schema"].(tree)["description"] = fmt.Sprintf("change %d", changes)
 			}
 		})
-		time.Sleep(load.between)
+		next = next.Add(load.between)
+		time.Sleep(time.Until(next))
 	}
 	working.Wait()
 	for _, i := range informers {
@@ -218,7 +219,7 @@ func TestVER_15_ADefinitionChangesUnderLoad(t *testing.T) {
 func TestWATCH_29_NoBookmarkPassesAnEventThatWasNotSent(t *testing.T) {
 	var holding atomic.Bool
 	held := make(chan struct{})
-	srv := apitest.New(t, crd.Kinds(crd.Convert("multiversion.stable.example.com", func(ctx context.Context, to string, objects []tree) ([]tree, error) {
+	srv := start(t, crd.Kinds(crd.Convert("multiversion.stable.example.com", func(ctx context.Context, to string, objects []tree) ([]tree, error) {
 		if to == "stable.example.com/v1alpha1" && holding.CompareAndSwap(true, false) {
 			close(held)
 			<-ctx.Done()

@@ -112,7 +112,7 @@ func TestCRD_23_TheStoredVersionChangesUnderLoad(t *testing.T) {
 	for _, strategy := range []string{"None", "Webhook"} {
 		t.Run(strategy, func(t *testing.T) {
 			const writers, readers, followers, objectsOfEach = 6, 3, 6, 3
-			srv := apitest.New(t, crd.Kinds())
+			srv := start(t, crd.Kinds())
 			definition := multiVersion()
 			if strategy == "Webhook" {
 				definition["spec"].(tree)["conversion"] = newHook(t).conversion("v1")

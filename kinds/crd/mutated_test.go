@@ -26,7 +26,7 @@ const registrations = "/apis/admissionregistration.k8s.io/v1/"
 // patchedBy returns a server with lamps, and functions that make a policy or a webhook apply a JSON patch to each.
 func patchedBy(t *testing.T) (*apitest.Server, map[string]func(operations string)) {
 	t.Helper()
-	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	srv := start(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
 	establish(t, srv, lamps)
 	const rules = `[{"operations":["CREATE","UPDATE"],"apiGroups":["shop.example.com"],"apiVersions":["v1"],"resources":["lamps"]}]`
 	policy := func(operations string) {
@@ -124,7 +124,7 @@ func TestPOL_05_WHK_14_CRD_09_NullThatAPatchSets(t *testing.T) {
 // WHK-05, ADM-12: what a webhook is told of the subresources of an object. A change of the status has the version of the
 // object, whatever becomes of it; a Scale has no owners.
 func TestADM_05_12_ReviewsOfSubresources(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	srv := start(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
 	establish(t, srv, lamps)
 	create(t, srv, "a", `{"count":1}`)
 	var told atomic.Pointer[map[string]any]
@@ -150,7 +150,7 @@ func TestADM_05_12_ReviewsOfSubresources(t *testing.T) {
 // A webhook that matches equivalents is shown objects in the version that it knows, by way of the conversion webhook, and
 // its patch is made in that version. Without a conversion nothing is written.
 func TestWHK_05_CRD_19_EquivalentsByAConversionWebhook(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	srv := start(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
 	conversions := newHook(t)
 	define(t, srv, conversions, "v1")
 	var told atomic.Pointer[map[string]any]
@@ -182,4 +182,28 @@ func TestWHK_05_CRD_19_EquivalentsByAConversionWebhook(t *testing.T) {
 	code, refused := call(t, srv, "POST", objects("v1beta2"), text(t, fixture("b", "v1beta2")))
 	require.Equal(t, 500, code, "%v", refused)
 	require.Equal(t, 404, status(call(t, srv, "GET", objects("v1beta2")+"/b", "")))
+}
+
+// A policy that names a version holds when clients cannot ask for that version any more. It sees
+// the objects in it.
+func TestPOL_01_WHK_02_VersionsThatAreNotServed(t *testing.T) {
+	srv := start(t, crd.Kinds(), kinds.Policies())
+	document, err := json.Marshal(multiVersion())
+	require.NoError(t, err)
+	establish(t, srv, string(document))
+	for matchPolicy, want := range map[string]int{"Equivalent": 422, "Exact": 201} {
+		require.Equal(t, 201, status(call(t, srv, "POST", registrations+"validatingadmissionpolicies", fmt.Sprintf(`{"metadata":{"name":"p"},"spec":{"matchConstraints":{"matchPolicy":%q,
+			"resourceRules":[{"operations":["*"],"apiGroups":["stable.example.com"],"apiVersions":["v1alpha2"],"resources":["multiversion"]}]},
+			"validations":[{"expression":"false","messageExpression":"object.apiVersion + ' of ' + request.requestKind.version"}]}}`, matchPolicy))))
+		require.Equal(t, 201, status(call(t, srv, "POST", registrations+"validatingadmissionpolicybindings", `{"metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"]}}`)))
+		body, err := json.Marshal(fixture("a", "v1beta1"))
+		require.NoError(t, err)
+		code, answer := call(t, srv, "POST", objects("v1beta1")+"?dryRun=All", string(body))
+		require.Equal(t, want, code, "%s: %v", matchPolicy, answer)
+		if want == 422 {
+			require.Contains(t, answer["message"], "denied request: stable.example.com/v1alpha2 of v1beta1")
+		}
+		call(t, srv, "DELETE", registrations+"validatingadmissionpolicybindings/p", "")
+		call(t, srv, "DELETE", registrations+"validatingadmissionpolicies/p", "")
+	}
 }

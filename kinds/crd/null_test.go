@@ -149,7 +149,7 @@ const rafts = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDef
 // What a Scale reads has its type where the document does not say so. Null is none, unless it stands for all of the
 // spec or the status.
 func TestCRD_15_WhatAScaleReadsIsNoNull(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, rafts)
 	const path = "/apis/shop.example.com/v1/namespaces/default/rafts"
 	raftOf := func(members string) string {
@@ -185,7 +185,7 @@ func TestCRD_15_WhatAScaleReadsIsNoNull(t *testing.T) {
 // Go decodes an item that is null as the zero value, so kube-apiserver says what is wrong with that.
 func TestMETA_13_META_14_NullInListsOfMetadata(t *testing.T) {
 	kubernetes := apitest.Config{Options: []kindwright.Option{kindwright.Kubernetes{WrongTypeIsBadRequest: true}}}.New(t, crd.Kinds())
-	for _, srv := range []*apitest.Server{kubernetes, apitest.New(t, crd.Kinds())} {
+	for _, srv := range []*apitest.Server{kubernetes, start(t, crd.Kinds())} {
 		establish(t, srv, lamps)
 		for body, field := range map[string]string{
 			`"finalizers":[null]`:            "metadata.finalizers[0]",

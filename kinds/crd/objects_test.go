@@ -334,6 +334,102 @@ func TestCRD_08_IllTypedMetadataOfAPatchIsInvalid(t *testing.T) {
 	}
 }
 
+// What a patch makes of another version or kind is judged as an object of that, as in kube-apiserver.
+func TestCREATE_04_PATCH_15_APatchOfAnotherVersion(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{}`)
+		for body, want := range map[string]string{
+			`{"apiVersion":"shop.example.com/v9"}`:               `Lamp.shop.example.com "a" is invalid: apiVersion: Invalid value: "shop.example.com/v9": must be shop.example.com/v1`,
+			`{"apiVersion":"other.example.com/v1"}`:              `Lamp.other.example.com "a" is invalid: apiVersion: Invalid value: "other.example.com/v1": must be shop.example.com/v1`,
+			`{"apiVersion":"shop.example.com/v9","kind":"Lump"}`: `Lump.shop.example.com "a" is invalid: [kind: Invalid value: "Lump": must be Lamp, apiVersion: Invalid value: "shop.example.com/v9": must be shop.example.com/v1]`,
+			`{"kind":"Lump"}`: `Lump.shop.example.com "a" is invalid: kind: Invalid value: "Lump": must be Lamp`,
+		} {
+			code, answer := sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, body)
+			require.Equal(t, 422, code, "%s: %v", body, answer)
+			require.Equal(t, want, answer["message"])
+		}
+		for _, body := range []string{`{"kind":5}`, `{"apiVersion":{}}`} {
+			code, answer := sendPatch(t, srv, lampsPath+"/a", meta.MergePatch, body)
+			require.Equal(t, 400, code, "%s: %v", body, answer)
+		}
+		code, answer := call(t, srv, "PUT", lampsPath+"/a", `{"apiVersion":"shop.example.com/v9","kind":"Lamp","metadata":{"name":"a"}}`)
+		require.Equal(t, 400, code, "%v", answer)
+	})
+}
+
+// Of a body for the status, only the status counts, whatever type it says that it is of, as in
+// kube-apiserver. Documents name the version that they are written in, and so does what is applied.
+func TestCREATE_04_PATCH_15_AStatusOfAnotherType(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		create(t, srv, "a", `{}`)
+		var answer map[string]any
+		var code int
+		const v9, lump = "shop.example.com/v9", "Lump"
+		document := func(version, kind, count string) string {
+			return `{"apiVersion":"` + version + `","kind":"` + kind + `","metadata":{"name":"a","resourceVersion":"` +
+				answer["metadata"].(map[string]any)["resourceVersion"].(string) + `"},"status":{"count":` + count + `}}`
+		}
+		for i, one := range []struct {
+			as   meta.PatchType
+			body string
+		}{
+			{meta.MergePatch, `{"apiVersion":"` + v9 + `","status":{"count":0}}`},
+			{meta.MergePatch, `{"apiVersion":"other.example.com/v1","kind":"Lump","status":{"count":1}}`},
+			{meta.JSONPatch, `[{"op":"replace","path":"/apiVersion","value":"` + v9 + `"},{"op":"add","path":"/status","value":{"count":2}}]`},
+			{meta.JSONPatch, `[{"op":"replace","path":"/kind","value":"Lump"},{"op":"add","path":"/status","value":{"count":3}}]`},
+		} {
+			code, answer = sendPatch(t, srv, lampsPath+"/a/status", one.as, one.body)
+			require.Equal(t, 200, code, "%s: %v", one.body, answer)
+			require.Equal(t, "shop.example.com/v1", answer["apiVersion"])
+			require.Equal(t, "Lamp", answer["kind"])
+			require.Equal(t, map[string]any{"count": float64(i)}, answer["status"])
+		}
+		code, answer = call(t, srv, "PUT", lampsPath+"/a/status", document("shop.example.com/v1", lump, "4"))
+		require.Equal(t, 200, code, "%v", answer)
+		require.Equal(t, map[string]any{"count": 4.0}, answer["status"])
+		old, applied := document(v9, "Lamp", "5"), `{"apiVersion":"`+v9+`","kind":"Lamp","metadata":{"name":"a"},"status":{"count":6}}`
+		code, answer = call(t, srv, "PUT", lampsPath+"/a/status", old)
+		require.Equal(t, 400, code, "%v", answer)
+		require.Contains(t, answer["message"], "the API version in the data ("+v9+") does not match the expected API version (shop.example.com/v1)")
+		for _, sub := range []string{"", "/status"} {
+			code, answer = sendPatch(t, srv, lampsPath+"/a"+sub+"?fieldManager=m", meta.ApplyPatch, applied)
+			require.Equal(t, 400, code, "%s: %v", sub, answer)
+			require.Equal(t, "Incorrect version specified in apply patch. Specified patch version: "+v9+", expected: shop.example.com/v1", answer["message"])
+			code, answer = sendPatch(t, srv, lampsPath+"/a"+sub, meta.MergePatch, `{"apiVersion":{}}`)
+			require.Equal(t, 400, code, "%s: %v", sub, answer)
+		}
+	})
+}
+
+// A prefix beside a name makes nothing, and is judged all the same.
+func TestNAME_06_APrefixBesideAName(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for prefix, want := range map[string]int{"a-": 201, "a.b-": 201, "a": 201, "Ab-": 422, "a_": 422, "-": 422, "a.": 422, "a/": 422} {
+			code, answer := call(t, srv, "POST", lampsPath, `{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"name":"n","generateName":"`+prefix+`"}}`)
+			require.Equal(t, want, code, "%s: %v", prefix, answer)
+			if code == 422 {
+				require.Contains(t, answer["message"], "metadata.generateName: Invalid value: ")
+				continue
+			}
+			call(t, srv, "DELETE", lampsPath+"/n", "")
+		}
+	})
+}
+
+// Nobody but the server says when an object was made, and what is applied is not decoded before that.
+func TestMETA_05_SSA_24_AnAppliedTimeOfCreationIsIgnored(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for _, made := range []string{`"yesterday"`, `""`, `"2001-01-01T00:00:00Z"`} {
+			for _, want := range []int{201, 200} {
+				code, answer := sendPatch(t, srv, lampsPath+"/a?fieldManager=m", meta.ApplyPatch, lampOf(`,"creationTimestamp":`+made, ""))
+				require.Equal(t, want, code, "%s: %v", made, answer)
+				require.Regexp(t, `^20[2-9]\d-.*Z$`, answer["metadata"].(map[string]any)["creationTimestamp"])
+			}
+			call(t, srv, "DELETE", lampsPath+"/a", "")
+		}
+	})
+}
+
 // The order of the items of a keyed list is no change.
 func TestCRD_14_ReorderedListsAreUnchanged(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
@@ -435,7 +531,7 @@ func TestCRD_20_WarningsOfFinalizers(t *testing.T) {
 // TestCRD_10_AllThatIsWrongWithAValue names each keyword that a new value of the wrong type breaks, as kube-apiserver
 // 1.36 does, whose answers these are.
 func TestCRD_10_AllThatIsWrongWithAValue(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"knobs.shop.example.com"},
 		"spec":{"group":"shop.example.com","scope":"Namespaced","names":{"plural":"knobs","kind":"Knob"},"versions":[{"name":"v1","served":true,"storage":true,
 		"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"few":{"type":"string","enum":["a","b"]},
@@ -495,7 +591,7 @@ func TestCRD_14_AnApplyToAnObjectThatALaterSchemaRefuses(t *testing.T) {
 // A selector cannot name the namespace of objects that have none, if the kind names fields of its own or has no Go type.
 // kube-apiserver answers so for namespaces, nodes and custom resources, and selects by it among definitions.
 func TestQUERY_20_WhatHasNoNamespaceIsNotSelectedByIt(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, strings.Replace(rafts, "Namespaced", "Cluster", 1))
 	for path, want := range map[string]int{"/apis/shop.example.com/v1/rafts": 400, "/api/v1/namespaces": 400, definitions: 200} {
 		for _, watching := range []string{"", "&watch=true&timeoutSeconds=1"} {

@@ -34,7 +34,7 @@ func groups(t *testing.T, srv *apitest.Server) (names []string) {
 // Groups that clients define are listed after those of the program, so no definition takes over a
 // word that a program's group has.
 func TestDISC_02_DefinedGroupsComeLast(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	before := groups(t, srv)
 	const plain = `{"type":"object"}`
 	establish(t, srv, definition("a.example.com", "leases", "Lease", servedAs("v1", true, plain)))
@@ -57,7 +57,7 @@ func gvks(definitions map[string]any) map[string]int {
 // Kinds of one group version share a document, in which no type appears twice. The documents follow
 // what the definitions say.
 func TestOAPI_04_DocumentsFollowDefinitions(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	const group = "shop.example.com"
 	spec := func(of string) string { return `{"type":"object","properties":{"spec":` + of + `}}` }
 	establish(t, srv, definition(group, "foos", "Foo", servedAs("v1", true, spec(`{"type":"object","properties":{"a":{"type":"string","nullable":true}}}`))))

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds/crd"
 )
 
@@ -35,7 +34,7 @@ func owners(answer map[string]any, part string) map[string]map[string]any {
 
 // A new definition answers with the status that kube-apiserver stores, and nobody owns what is blank in it.
 func TestCRD_05_ANewDefinitionHasABlankStatus(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	code, answer := call(t, srv, "POST", definitions+"?fieldManager=me", shirts)
 	require.Equal(t, 201, code, "%v", answer)
 	require.Equal(t, map[string]any{
@@ -52,7 +51,7 @@ func TestCRD_05_ANewDefinitionHasABlankStatus(t *testing.T) {
 // Who has migrated the objects of a definition may take versions away. The status never says that there are
 // none.
 func TestCRD_05_StoredVersionsAreThoseThatAreWritten(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	for sent, want := range map[string][]any{`["v1","v0"]`: {"v1", "v0"}, `["v0"]`: {"v0"}, `[]`: {"v1"}, `null`: {"v1"}} {
 		code, answer := patch(t, srv, definitions+"/shirts.shop.example.com/status", `{"status":{"storedVersions":`+sent+`}}`)
@@ -67,7 +66,7 @@ func TestCRD_05_StoredVersionsAreThoseThatAreWritten(t *testing.T) {
 // The end of a definition changes neither its generation nor how long it takes, whatever the request says of
 // its dependents, and what is refused is named as it is in its namespace.
 func TestCRD_21_TheEndOfADefinition(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, changed(t, shirts, map[string]any{"metadata/finalizers": []any{"example.com/held"}}))
 	code, answer := call(t, srv, "DELETE", definitions+"/shirts.shop.example.com?propagationPolicy=Orphan", "")
 	require.Equal(t, 200, code, "%v", answer)

@@ -224,10 +224,10 @@ func validateStoredVersions(c *CustomResourceDefinition, at status.Field) {
 	}
 	named := map[string]bool{}
 	for _, v := range c.Spec.Versions {
-		named[v.Name] = true
-		if v.Storage && !slices.Contains(stored, v.Name) {
+		if v.Storage && (named[v.Name] || !slices.Contains(stored, v.Name)) { // as in Kubernetes, a second version of the name is another one
 			at.Invalid(stored, "must have the storage version "+v.Name)
 		}
+		named[v.Name] = true
 	}
 	for i, v := range stored {
 		if !named[v] {

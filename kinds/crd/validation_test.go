@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/kindwright/kindwright/apitest"
 	"github.com/kindwright/kindwright/kinds/crd"
 )
 
@@ -86,7 +85,7 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 		return map[string]any{"strategy": "Webhook", "webhook": map[string]any{"clientConfig": client, "conversionReviewVersions": []any{"v1"}}}
 	}
 	column := func(c map[string]any) []any { return []any{c} }
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	for name, c := range map[string]struct {
 		change map[string]any
 		want   []string
@@ -210,7 +209,7 @@ func TestCRD_04_DefinitionsAreJudgedInKubernetesWords(t *testing.T) {
 }
 
 func TestCRD_03_ScopeAndNamesCannotChange(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, shirts)
 	_, now := call(t, srv, "GET", definitions+"/shirts.shop.example.com", "")
 	body, err := json.Marshal(now)
@@ -229,7 +228,7 @@ func TestCRD_03_ScopeAndNamesCannotChange(t *testing.T) {
 }
 
 func TestCRD_23_AVersionStaysWhileObjectsMayBeStoredInIt(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, plain), version("v2", false, other)}}))
 	const path = definitions + "/shirts.shop.example.com"
 	put := func(path string, changes map[string]any) (int, map[string]any) {
@@ -255,8 +254,16 @@ func TestCRD_23_AVersionStaysWhileObjectsMayBeStoredInIt(t *testing.T) {
 	require.Equal(t, 200, code, "%v", answer)
 }
 
+// The second of two versions of one name is another version to Kubernetes, in which nothing can be stored.
+func TestCRD_23_TwoVersionsOfOneName(t *testing.T) {
+	srv := start(t, crd.Kinds())
+	code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{"spec/versions": []any{version("v1", true, plain), version("v1", true, plain)}}))
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, causes(answer), `status.storedVersions: Invalid value: ["v1"]: must have the storage version v1`)
+}
+
 func TestCRD_06_GroupsOfKubernetesNeedAnApproval(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	protected := changed(t, shirts, map[string]any{"metadata/name": "shirts.shop.k8s.io", "spec/group": "shop.k8s.io"})
 	const field = "metadata.annotations[api-approved.kubernetes.io]: "
 	for annotation, want := range map[string]string{
@@ -281,7 +288,7 @@ func TestCRD_06_GroupsOfKubernetesNeedAnApproval(t *testing.T) {
 
 // Unknown keywords are dropped wherever a schema is, as when Kubernetes decodes it.
 func TestCRD_04_UnknownKeywordsAreDropped(t *testing.T) {
-	srv := apitest.New(t, crd.Kinds())
+	srv := start(t, crd.Kinds())
 	code, answer := call(t, srv, "POST", definitions, changed(t, shirts, map[string]any{
 		"spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/tags": map[string]any{"type": "array", "items": map[string]any{
 			"type": "object", "odd": 1, "nullable": nil, "maxProperties": 3.0, "additionalProperties": map[string]any{"type": "string", "odd": true},
