@@ -139,9 +139,14 @@ func (v *version) stored(tree map[string]any) *typed.TypedValue {
 	return typed.AsTypedUnvalidated(value.NewValueInterface(tree), v.merge.Schema, v.merge.TypeRef) //nolint:staticcheck // see above
 }
 
-// updater returns a merge.Updater for one request through a version.
+// updater returns a merge.Updater for one request through a version. What this path cannot change is not compared
+// in any version. A path that can change everything is compared everywhere: it may change what is out of reach in
+// the version of another owner, which loses it or conflicts.
 func (f *Fields) updater(home *version, subresource string) *merge.Updater {
 	b := merge.UpdaterBuilder{Converter: &conversion{fields: f, home: home}, ReturnInputOnNoop: true}
+	if home.reach[subresource].whole() {
+		return b.BuildUpdater()
+	}
 	for name, v := range f.versions {
 		if r := v.reach[subresource]; r != nil {
 			if b.IgnoreFilter == nil {

@@ -42,6 +42,9 @@ type reach struct {
 	except *fieldpath.Set
 }
 
+// whole reports whether everything is within reach. r may be nil.
+func (r *reach) whole() bool { return r == nil || len(r.Only) == 0 && len(r.Except) == 0 }
+
 // newReach compiles a Reach. An empty path would match the whole object and is most likely a
 // mistake.
 func newReach(r Reach) (*reach, error) {

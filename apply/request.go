@@ -103,19 +103,35 @@ func EqualButTimes(a, b map[string]any) bool {
 	return okA == okB && equalBut("managedFields", metadataA, metadataB) && equalBut("metadata", a, b)
 }
 
+// sameInOtherOrder looks entries up by their owner, which no two of an object share: a client can send
+// thousands.
 func sameInOtherOrder(a, b []any) bool {
 	if len(a) != len(b) {
 		return false
 	}
-	rest := slices.Clone(b)
+	rest := make(map[[4]string][]any, len(b))
+	for _, entry := range b {
+		o := ownerTexts(entry)
+		rest[o] = append(rest[o], entry)
+	}
 	for _, entry := range a {
-		at := slices.IndexFunc(rest, func(other any) bool { return sameEntry(entry, other) })
+		o := ownerTexts(entry)
+		at := slices.IndexFunc(rest[o], func(other any) bool { return sameEntry(entry, other) })
 		if at < 0 {
 			return false
 		}
-		rest = slices.Delete(rest, at, at+1)
+		rest[o] = slices.Delete(rest[o], at, at+1)
 	}
 	return true
+}
+
+// ownerTexts is what tells an entry of managedFields from the others.
+func ownerTexts(entry any) (texts [4]string) {
+	fields, _ := entry.(map[string]any)
+	for i, name := range [...]string{"manager", "operation", "apiVersion", "subresource"} {
+		texts[i], _ = fields[name].(string)
+	}
+	return texts
 }
 
 // sameEntry compares two entries of managedFields but for their times.

@@ -17,6 +17,10 @@ const (
 	rootName    = "0"
 )
 
+// rawExtension is the component of objects that only their readers understand. Kubernetes merges and owns them
+// as a whole, although their documents do not say so.
+const rawExtension = "io.k8s.apimachinery.pkg.runtime.RawExtension"
+
 // mergeType adds the types of one version to an empty schema of structured-merge-diff, with the
 // type rootName for the objects. The library builds indexes on first use and does not synchronise
 // this for references that override how a type merges. So no reference overrides anything here, and
@@ -86,6 +90,8 @@ func (c *converter) atom(s *openapi.Schema) schema.Atom {
 	switch {
 	case s.IntOrString, s.OrNumber:
 		return schema.Atom{Scalar: &scalar}
+	case s.Component == rawExtension:
+		return open(atomicName, schema.Atomic)
 	case s.Type == openapi.Object:
 		return schema.Atom{Map: c.object(s)}
 	case s.Type == openapi.Array:

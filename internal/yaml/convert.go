@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	yaml "sigs.k8s.io/yaml/goyaml.v2"
@@ -95,7 +96,7 @@ func convert(data []byte, maxBytes int, most limits) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := converter{budget: 2 * len(data)}
+	c := converter{document: data, budget: 2 * len(data)}
 	return c.append(make([]byte, 0, len(data)), value, 0)
 }
 
@@ -142,6 +143,12 @@ func hasMergeKey(tree any) bool {
 	return false
 }
 
+// maxEmpty limits the empty documents that may follow the one that is read: tools that join files leave
+// some. Each of them takes memory.
+const maxEmpty = 16
+
+var errDocuments = errors.New("more than one YAML document")
+
 // decode decodes exactly one document.
 func decode(data []byte) (value any, err error) {
 	// The library is a port from C and reports its own errors with panics. A panic that it fails to
@@ -160,14 +167,18 @@ func decode(data []byte) (value any, err error) {
 	case err != nil:
 		return nil, brief(err)
 	}
-	var second any
-	switch err := d.Decode(&second); {
-	case err != nil && !errors.Is(err, io.EOF):
-		return nil, brief(err)
-	case second != nil:
-		return nil, errors.New("more than one YAML document")
+	for range maxEmpty { // what follows an empty document would be lost
+		var other any
+		switch err := d.Decode(&other); {
+		case errors.Is(err, io.EOF):
+			return first.value, nil
+		case err != nil:
+			return nil, brief(err)
+		case other != nil:
+			return nil, errDocuments
+		}
 	}
-	return first.value, nil
+	return nil, errDocuments
 }
 
 // mayMerge reports whether a document may contain merge keys: <<, or a key with the tag of one, which
@@ -215,7 +226,43 @@ func brief(err error) error {
 // Without aliases, the items and the text of a document together are at most twice as long as the
 // document, because an escape of two bytes stands for at most three. The budget enforces this. If
 // inspect misses an alias, its expansion stops here instead of exhausting the memory.
-type converter struct{ budget int }
+type converter struct {
+	document []byte
+	budget   int
+	integers map[float64]struct{} // of the document, beyond 64 bits; nil until they are needed
+}
+
+// isInteger reports whether the library made a float of an integer that does not fit in 64 bits. It does
+// not say how a number was written, so the numbers in the document are looked at.
+func (c *converter) isInteger(v float64) bool {
+	if math.Abs(v) < math.MaxInt64 {
+		return false
+	}
+	if c.integers == nil {
+		c.integers = longIntegers(c.document)
+	}
+	_, ok := c.integers[v]
+	return ok
+}
+
+// longIntegers returns the words of a document that are integers of 64 bits or more, as floats.
+func longIntegers(document []byte) map[float64]struct{} {
+	const fewest = len("9223372036854775808")
+	out := map[float64]struct{}{}
+	for word := range bytes.FieldsFuncSeq(document, func(r rune) bool { return strings.ContainsRune(" \t\r\n,:[]{}", r) }) {
+		if len(word) < fewest {
+			continue
+		}
+		digits := strings.ReplaceAll(string(word), "_", "")
+		if digits == "" || strings.Trim(digits[1:], "0123456789") != "" {
+			continue
+		}
+		if v, err := strconv.ParseFloat(digits, 64); err == nil {
+			out[v] = struct{}{}
+		}
+	}
+	return out
+}
 
 func (c *converter) spend(n int) error {
 	if c.budget -= n; c.budget < 0 {
@@ -253,6 +300,9 @@ func (c *converter) append(dst []byte, v any, depth int) ([]byte, error) {
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
 			return nil, errors.New("JSON cannot represent infinity or NaN")
+		}
+		if c.isInteger(v) {
+			return nil, errors.New("an integer does not fit in 64 bits")
 		}
 		return json.AppendTree(dst, v)
 	default:

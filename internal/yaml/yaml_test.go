@@ -55,6 +55,10 @@ func TestToJSON_B19_OneReading(t *testing.T) {
 func TestToJSON_Refused(t *testing.T) {
 	for source, want := range map[string]string{
 		"a: 1\n---\nb: 2":              "more than one YAML document",
+		"a: 1\n---\n---\nb: 2":         "more than one YAML document",
+		"a: 1\n---\n# c\n---\nb: 2":    "more than one YAML document",
+		"a: 1\n---\nnull\n---\nb: 2":   "more than one YAML document",
+		"a: 1\n---\n---\n---\nb: [":    "yaml:",
 		"a: 1\n--- }":                  "yaml:",
 		"? [a]\n: b":                   "key of another type must be a string",
 		"? {a: 1}\n: b":                "key of another type must be a string",
@@ -65,6 +69,9 @@ func TestToJSON_Refused(t *testing.T) {
 		"a: .inf":                      "cannot represent infinity",
 		"a: .nan":                      "cannot represent infinity",
 		"a: 9223372036854775808":       "does not fit in 64 bits",
+		"a: 18446744073709551616":      "does not fit in 64 bits",
+		"a: -9223372036854775809":      "does not fit in 64 bits",
+		"[+9_223_372_036_854_776_000]": "does not fit in 64 bits",
 		"- a: 1\n  a: 2":               `key "a" already set`,
 		"<<: {b: 1}\na: 1\na: 2":       `key "a" already set`,
 		"c: !!str d\na: 1\na: 2":       `key "a" already set`,
@@ -93,6 +100,24 @@ func TestToJSON_Refused(t *testing.T) {
 		require.Error(t, err, "%.60q gave %.60q", source, got)
 		require.Contains(t, err.Error(), want, "%.60q", source)
 		require.Less(t, len(err.Error()), 300)
+	}
+}
+
+// Numbers with a fraction or an exponent are floats, however large, and text is text.
+func TestToJSON_LargeFloats(t *testing.T) {
+	for source, want := range map[string]string{
+		"a: 1e20":                                              `{"a":100000000000000000000}`,
+		"a: 18446744073709551616.0":                            `{"a":18446744073709552000}`,
+		"a: 1.8446744073709551616e19":                          `{"a":18446744073709552000}`,
+		"a: '18446744073709551616'":                            `{"a":"18446744073709551616"}`,
+		"a: !!str 18446744073709551616":                        `{"a":"18446744073709551616"}`,
+		"a: 1e20 # not 18446744073709551616":                   `{"a":100000000000000000000}`,
+		"a: 1e20\nb: ____________________":                     `{"a":100000000000000000000,"b":"____________________"}`,
+		"a: no 18446744073709551616\nb: 1e20\n---\n# c\n---\n": `{"a":"no 18446744073709551616","b":100000000000000000000}`,
+	} {
+		got, err := yaml.ToJSON([]byte(source), limit)
+		require.NoError(t, err, source)
+		require.JSONEq(t, want, string(got), source)
 	}
 }
 
