@@ -39,6 +39,18 @@ func (f *fleet) leaderOf(not ...*etcdtest.Member) {
 	}
 }
 
+// troubled does something to all connections of a server for a while.
+func (f *fleet) troubled(server int, long time.Duration, what func(*etcdtest.Proxy)) {
+	for _, p := range f.paths[server] {
+		what(p)
+	}
+	time.Sleep(long)
+	for _, p := range f.paths[server] {
+		p.Resume()
+	}
+	f.comesBack()
+}
+
 // faults are what happens to members and networks, and ends again.
 var faults = []struct {
 	name string
@@ -74,6 +86,24 @@ var faults = []struct {
 			p.Resume()
 			p.Cut()
 		}
+	}},
+	{"the requests of a server are lost", func(f *fleet, round int) {
+		f.troubled(round%3, 3*time.Second, (*etcdtest.Proxy).Deafen)
+	}},
+	{"the answers to a server are lost", func(f *fleet, round int) {
+		f.troubled(round%3, 3*time.Second, (*etcdtest.Proxy).Mute)
+	}},
+	{"the network of a server is slow", func(f *fleet, round int) {
+		f.troubled(round%3, 3*time.Second, func(p *etcdtest.Proxy) { p.Slow(100 * time.Millisecond) })
+	}},
+	{"the connections of a server are reset again and again", func(f *fleet, round int) {
+		for range 100 {
+			for _, p := range f.paths[round%3] {
+				p.Cut()
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		f.comesBack()
 	}},
 	{"the quorum is lost", func(f *fleet, round int) {
 		one, other := f.etcds.Members[round%3], f.etcds.Members[(round+1)%3]

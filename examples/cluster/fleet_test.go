@@ -412,7 +412,7 @@ func (f *fleet) newest() (last storage.Revision) {
 	return last
 }
 
-// caughtUp waits until the record has what any server has acknowledged.
+// caughtUp waits until the record has what any server has acknowledged, and any informer was told.
 func (f *fleet) caughtUp() {
 	f.t.Helper()
 	f.mu.Lock()
@@ -421,6 +421,13 @@ func (f *fleet) caughtUp() {
 		least = max(least, at)
 	}
 	f.mu.Unlock()
+	for _, n := range f.informers {
+		n.mu.Lock()
+		if told := len(n.events); told > 0 {
+			least = max(least, n.events[told-1].revision)
+		}
+		n.mu.Unlock()
+	}
 	for f.newest() < least {
 		require.NoError(f.t, f.t.Context().Err())
 		time.Sleep(2 * time.Millisecond)
@@ -461,6 +468,7 @@ func (f *fleet) check(name string, rounds int) {
 		}
 		require.Less(t, time.Since(begun), time.Minute, "informers differ from the store: %s", behind)
 	}
+	f.caughtUp()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	happened := map[string]storage.Revision{}

@@ -63,6 +63,8 @@ func TestPOL_03_PoliciesOfAnotherServer(t *testing.T) {
 	}
 	soon := func(s *running, code int, says string) {
 		t.Helper()
+		began := time.Now()
+		defer func() { t.Logf("in force on another server within %v", time.Since(began)) }() // for those who measure
 		require.Eventually(t, func() bool {
 			got, answer := s.do("POST", gadgets+"?dryRun=All", gadget("g", ""))
 			return got == code && strings.Contains(fmt.Sprint(answer["message"]), says)

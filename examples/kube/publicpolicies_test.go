@@ -44,7 +44,8 @@ func TestPublicPoliciesJudgeAlike(t *testing.T) {
 	for _, n := range c.verdicts {
 		verdicts += n
 	}
-	t.Logf("%d policies, of which both refuse %d; %d verdicts, by code: %v; %d differences", len(c.all), c.refused, verdicts, c.verdicts, c.differences)
+	t.Logf("%d policies, of which both refuse %d; %d verdicts, by code: %v; %d warnings that the peer loses; %d differences",
+		len(c.all), c.refused, verdicts, c.verdicts, c.lost, c.differences)
 	require.Zero(t, c.differences)
 }
 
@@ -59,6 +60,7 @@ type comparison struct {
 	seen        map[string]bool // what was created before
 	verdicts    map[int]int
 	refused     int
+	lost        int // warnings
 	differences int
 }
 
@@ -418,7 +420,24 @@ func (c *comparison) count(p *publicPolicy, what string, got [2]judgement) {
 	if got[0].code == got[1].code && got[0].text == got[1].text && slices.Equal(got[0].warnings, got[1].warnings) {
 		return
 	}
+	if got[0].code == got[1].code && got[0].text == got[1].text && len(got[1].warnings) == 0 && mayBreakLines(p.spec) {
+		c.lost++
+		return
+	}
 	c.differences++
 	c.t.Logf("%s: %s\n    ours %d %.1200s %.600q\n    peer %d %.1200s %.600q", p.name, what,
 		got[0].code, got[0].text, got[0].warnings, got[1].code, got[1].text, got[1].warnings)
+}
+
+// mayBreakLines reports whether what a policy says to a client may have line breaks: the expression that fails stands in
+// it where there is no message. kube-apiserver does not send such a warning; ours has spaces in the place of the breaks.
+func mayBreakLines(spec map[string]any) bool {
+	for _, v := range list(spec["validations"]) {
+		for _, field := range []string{"expression", "message", "messageExpression"} {
+			if strings.Contains(strings.TrimSpace(word(at(v, field))), "\n") {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -89,9 +89,9 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if res.StatusCode != http.StatusOK {
 		return fmt.Errorf("--from: %s answers %s%s", url, res.Status, advice(res.StatusCode))
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(f.to), ".backup-*")
+	dir, err := unfinished(f.to)
 	if err != nil {
-		return fmt.Errorf("--to: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "store.db")
@@ -105,10 +105,7 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err := errors.Join(e.Close(), errors.Join(e.Damage...)); err != nil {
 		return fmt.Errorf("the backup arrived damaged: %w; try again", err)
 	}
-	if err := os.Link(path, f.to); err != nil { // unlike a renaming, it replaces nothing
-		return fmt.Errorf("--to: %w", err)
-	}
-	if err := files.SyncDirectory(filepath.Dir(f.to)); err != nil {
+	if err := publish(path, f.to); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "done: %s has %d records\n", f.to, e.Len())

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/storage"
 	"github.com/kindwright/kindwright/storage/bbolt"
 	"github.com/kindwright/kindwright/storage/copy"
@@ -137,23 +138,62 @@ func backUp(ctx context.Context, f *flags, out io.Writer) error {
 
 // backedUp writes a backup file. Nobody sees half of one.
 func backedUp(ctx context.Context, from storage.Backend, path string) (storage.Revision, error) {
-	if db, ok := from.(*bbolt.DB); ok {
-		return db.Backup(ctx, path)
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".backup-*")
+	dir, err := unfinished(path)
 	if err != nil {
-		return 0, fmt.Errorf("--to: %w", err)
+		return 0, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	made := filepath.Join(dir, "backup.db")
+	if db, ok := from.(*bbolt.DB); ok {
+		rev, err := db.Backup(ctx, made)
+		if err == nil {
+			err = publish(made, path)
+		}
+		return rev, err
+	}
 	db, err := bbolt.Open(filepath.Join(dir, "store.db"))
 	if err != nil {
 		return 0, err
 	}
 	result, err := copy.Copy(ctx, from, db, copy.Options{Snapshot: true})
 	if err == nil {
-		_, err = db.Backup(ctx, path) // in a form that says what it is
+		_, err = db.Backup(ctx, made) // in a form that says what it is
 	}
-	return result.Reached, errors.Join(err, db.Close())
+	if err = errors.Join(err, db.Close()); err == nil {
+		err = publish(made, path)
+	}
+	return result.Reached, err
+}
+
+// publish gives a finished backup its name, and replaces nothing.
+func publish(made, path string) error {
+	err := os.Link(made, path)
+	if err != nil && !errors.Is(err, fs.ErrExist) { // a file system without hard links
+		if _, there := os.Lstat(path); errors.Is(there, fs.ErrNotExist) {
+			err = os.Rename(made, path)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	return files.SyncDirectory(filepath.Dir(path))
+}
+
+// unfinished makes the directory that says that a backup is being made, and that has what is not finished
+// of it. One that exists may be that of a backup that is running: so it is not cleared but refused.
+func unfinished(path string) (string, error) {
+	dir := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".unfinished")
+	err := os.Mkdir(dir, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("--to: another backup to %s is running, or was killed: if none is running, remove %s and try again", path, dir)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return "", fmt.Errorf("--to: %w; give this process the right to read and write %s", err, filepath.Dir(path))
+	}
+	if err != nil {
+		return "", fmt.Errorf("--to: %w", err)
+	}
+	return dir, nil
 }
 
 // restore is the command restore. The backup itself is only read.

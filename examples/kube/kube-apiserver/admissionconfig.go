@@ -297,7 +297,7 @@ func (o *options) readPolicyManifests(name string, configuration map[string]any)
 // readManifestsDir notes the directory with the manifests of a plugin; "" is none.
 func (o *options) readManifestsDir(name, dir string) error {
 	switch info, err := os.Stat(dir); {
-	case dir == "" || slices.Contains(o.disabled, name):
+	case dir == "" || slices.Contains(o.without(), name):
 		return nil
 	case !o.features[gateStaticNames].on:
 		return fmt.Errorf("%s: staticManifestsDir needs the feature gate %s", name, gateStaticNames)

@@ -112,6 +112,8 @@ const (
 	gateSplitLogs    = "PodLogsQuerySplitStreams"
 	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field egressSelectorType
 
+	gateMutatingPolicies = "MutatingAdmissionPolicy"
+
 	gateStaticNames = "ManifestBasedAdmissionControlConfig" // policies, not webhooks
 )
 
@@ -120,7 +122,7 @@ func usedGates() []string {
 	return []string{
 		gateIdentity, gateTracing, gateFlagz, gateStatusz, gateCBOR, gateShards, gateFieldSelectors, gateRatcheting, gateStaticNames,
 		gateCreateByWebSocket, gateStrictAddresses, gateNodeAudiences, gateNodeFeatures, gateTrustBundles, gateMigrations, gateStorageVersions,
-		gateEnums, gateTopologyLabels, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
+		gateEnums, gateTopologyLabels, gateMutatingPolicies, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
 		gateForeignSources, gateVolumeLimits, gateMutableLocations, gateSuspendedResources, gateSuspendedPlaces,
 	}

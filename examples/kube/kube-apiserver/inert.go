@@ -49,7 +49,7 @@ func inertFlags() map[string]string {
 			coordinated-leadership-renew-deadline coordinated-leadership-retry-period etcd-compaction-interval etcd-count-metric-poll-period
 			etcd-db-metric-poll-interval etcd-healthcheck-timeout etcd-readycheck-timeout kubelet-timeout log-flush-frequency
 			shutdown-watch-termination-grace-period storage-initialization-timeout`,
-		"string": `endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size min-compatibility-version
+		"string": `endpoint-reconciler-type external-hostname log-json-info-buffer-size log-text-info-buffer-size
 			peer-advertise-ip peer-advertise-port peer-ca-file
 			show-hidden-metrics-for-version storage-backend storage-media-type vmodule`,
 		"strings": `admission-control etcd-servers-overrides watch-cache-sizes`,

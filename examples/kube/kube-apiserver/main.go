@@ -172,7 +172,7 @@ func (o *options) kinds(tokens *serviceaccount.Tokens, authorizers []string, fro
 	return kube.Kinds(kube.Options{
 		ServiceRange: o.serviceRange, SecondServiceRange: o.secondRange, NodePorts: o.nodePorts, ServiceNodePort: o.ownNodePort, Endpoint: o.endpoint(), Tokens: tokens,
 		Kubelets: reached,
-		Without:  o.disabled, Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
+		Without:  o.without(), Unprivileged: !o.allowPrivileged, WarnUnenforced: true, Host: o.host(), EndpointRouting: o.aggregation.endpoints,
 		RolesCount: slices.Contains(authorizers, "RBAC"), LevelsCount: o.fairness, AggregateRoles: o.runs(roleAggregation),
 		Authentication: func() (map[string]string, error) { return from.published(&o.proxy) }, ControlPlane: own, StaticNames: o.features[gateStaticNames].on,
 		PodSecurity:         o.podSecurity,

@@ -3,8 +3,10 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,6 +42,7 @@ func TestNODEAZ_01_NodesOfTheStandIn(t *testing.T) {
 	expect(403, "n1", "POST", "/api/v1/nodes", `{"metadata":{"name":"n3"}}`)
 	expect(403, "n1", "PUT", "/api/v1/nodes/n2", `{"metadata":{"name":"n2","annotations":{"a":"b"}}}`)
 	expect(403, "n1", "PUT", "/api/v1/nodes/n1", `{"metadata":{"name":"n1","labels":{"node-role.kubernetes.io/control-plane":""}}}`)
+	checkNodeStatus(t, s)
 	for _, name := range []string{"mine", "theirs"} {
 		expect(201, "master", "POST", in+"/secrets", `{"metadata":{"name":"`+name+`"}}`)
 	}
@@ -84,6 +87,36 @@ func TestNODEAZ_01_NodesOfTheStandIn(t *testing.T) {
 	expect(200, "n1", "DELETE", in+"/pods/p1?gracePeriodSeconds=0", "")
 	expect(403, "n1", "GET", in+"/secrets/mine", "")
 	expect(403, "n1", "POST", token, bound(first))
+}
+
+// checkNodeStatus writes what a node may not change, on the path that would not store it: a node is told, as by
+// kube-apiserver.
+func checkNodeStatus(t *testing.T, s *server) {
+	t.Helper()
+	const path = "/api/v1/nodes/n1/status"
+	for body, want := range map[string]string{
+		`{"metadata":{"name":"n1"},"spec":{"taints":[{"key":"mine","effect":"NoSchedule"}]},"status":{"phase":"Running"}}`: "not allowed to modify taints",
+		`{"metadata":{"name":"n1"},"spec":{"configSource":{"configMap":{"name":"x"}}}}`:                                    "new non-nil configSource",
+		`{"metadata":{"name":"n1","labels":{"node-role.kubernetes.io/control-plane":""}}}`:                                 "not allowed to modify labels",
+	} {
+		for _, form := range []string{"merge-patch", "strategic-merge-patch"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, s.url+path, strings.NewReader(body))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/"+form+"+json")
+			r.Header.Set("Authorization", "Bearer n1")
+			code, out := s.answer(t, r)
+			require.Equal(t, 403, code, "%s: %v", body, out)
+			require.Contains(t, out["message"], want)
+		}
+	}
+	code, out := s.do(t, "n1", "PUT", path, `{"metadata":{"name":"n1"},"spec":{"taints":[{"key":"mine","effect":"NoSchedule"}]},"status":{}}`)
+	require.Equal(t, 403, code, "%v", out)
+	_, now := s.do(t, "n1", "GET", "/api/v1/nodes/n1", "")
+	now["status"] = map[string]any{"phase": "Running"}
+	text, err := json.Marshal(now)
+	require.NoError(t, err)
+	code, out = s.do(t, "n1", "PUT", path, string(text))
+	require.Equal(t, 200, code, "%v", out)
 }
 
 // Without the plugin the authorizer alone decides, which does not see objects.

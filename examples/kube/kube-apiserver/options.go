@@ -83,7 +83,7 @@ type options struct {
 	livezGrace            time.Duration
 	gates                 []string
 	runtimeConfig         []string
-	emulated              []string
+	emulated, compatible  []string
 	forward, forwardNamed bool
 	collect               bool
 	controllers           []string
@@ -166,6 +166,7 @@ func (o *options) flags() *pflag.FlagSet {
 	f.StringArrayVar(&o.gates, "feature-gates", nil, "features to switch on or off, such as WatchList=false")
 	f.StringArrayVar(&o.runtimeConfig, "runtime-config", nil, "versions to serve or not, such as autoscaling/v1=false")
 	f.StringSliceVar(&o.emulated, "emulated-version", nil, "the release of Kubernetes to behave like, such as 1.35 or kube=1.35")
+	f.StringSliceVar(&o.compatible, "min-compatibility-version", nil, "the oldest release that what is stored should be fit for, such as 1.34 or kube=1.34")
 	f.BoolVar(&o.forward, "emulation-forward-compatible", false, "whether stable versions of APIs later than --emulated-version are served too")
 	f.BoolVar(&o.forwardNamed, "runtime-config-emulation-forward-compatible", false,
 		"whether versions that --runtime-config names are served though they are later than --emulated-version")
@@ -350,7 +351,7 @@ func (o *options) settings() []kindwright.Option {
 		ExpressionPrices:      true,
 		ResetByEmptyList:      true,
 	}
-	like.EmulatedVersion = o.release()
+	like.EmulatedVersion, like.MinCompatibilityVersion = o.release(), last(o.compatible)
 	if o.securePort != 0 {
 		like.ServerAddress = o.externalAddress()
 	}
@@ -380,8 +381,13 @@ func (o *options) sharing() (out []kindwright.Option) {
 
 // release is the release of Kubernetes to behave like; empty is the newest.
 func (o *options) release() string {
-	if n := len(o.emulated); n > 0 {
-		return o.emulated[n-1]
+	return last(o.emulated)
+}
+
+// last returns the last of the values of a flag, "" if there is none.
+func last(values []string) string {
+	if n := len(values); n > 0 {
+		return values[n-1]
 	}
 	return ""
 }

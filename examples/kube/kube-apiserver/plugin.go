@@ -8,6 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/admission/noderestriction"
+	"github.com/kindwright/kindwright/admission/policy"
 	"github.com/kindwright/kindwright/examples/kube"
 )
 
@@ -60,11 +61,21 @@ func (o *options) plugins() (all []admission.Plugin) {
 	})...)
 }
 
-// kept returns the plugins that neither a flag nor a gate switches off.
+// without are the plugins that a flag or a gate switches off.
+func (o *options) without() []string {
+	out := slices.Clone(o.disabled)
+	for plugin, gate := range map[string]string{
+		kube.NodeFeaturesName: gateNodeFeatures, kube.TopologyLabelsName: gateTopologyLabels, policy.MutatingName: gateMutatingPolicies,
+	} {
+		if !o.features[gate].on {
+			out = append(out, plugin)
+		}
+	}
+	return out
+}
+
+// kept returns the plugins that are not switched off.
 func (o *options) kept(plugins []admission.Plugin) []admission.Plugin {
-	gates := map[string]string{kube.NodeFeaturesName: gateNodeFeatures, kube.TopologyLabelsName: gateTopologyLabels}
-	return slices.DeleteFunc(plugins, func(p admission.Plugin) bool {
-		gate, behind := gates[p.Name]
-		return slices.Contains(o.disabled, p.Name) || behind && !o.features[gate].on
-	})
+	without := o.without()
+	return slices.DeleteFunc(plugins, func(p admission.Plugin) bool { return slices.Contains(without, p.Name) })
 }
