@@ -143,7 +143,7 @@ cel-definition: ## how long the rules of a definition of custom resources take t
 crd-corpus: ## the custom resource definitions in git repositories, for crd-oracle; FROM='repository...', CORPUS=directory
 	go -C internal/crdoracle run ./collect -to '$(abspath $(or $(CORPUS),$(error CORPUS=directory is missing)))' $(abspath $(or $(FROM),$(error FROM=repositories is missing)))
 
-crd-oracle: ## 100,000 random objects, and those definitions, beside the code of kube-apiserver; CASES=, SEED=, CORPUS=directory
+crd-oracle: ## 100,000 random objects, and those definitions, changed and updated, beside the code of kube-apiserver; CASES=, SEED=, CORPUS=directory
 	go -C internal/crdoracle test -count=1 -timeout 4h -v . -args -cases=$(or $(CASES),100000) -seed=$(or $(SEED),1) -corpus='$(abspath $(CORPUS))'
 
 crash: ## kill the example server among writes, KILLS=50 times

@@ -126,7 +126,8 @@ const maxAuditID = 64
 func (s *Server) withAuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		deepen(len(r.Method))
-		res := &response{ResponseWriter: w, last: endsConnection(r)}
+		res := s.newResponse()
+		res.ResponseWriter, res.last = w, endsConnection(r)
 		id := r.Header.Get("Audit-Id")
 		if id == "" || len(id) > maxAuditID || !isToken(id) {
 			id = s.newID(&res.random)
@@ -136,8 +137,8 @@ func (s *Server) withAuditID(next http.Handler) http.Handler {
 		h["Audit-Id"], h["Cache-Control"], h["X-Content-Type-Options"] = v[0:1:1], v[1:2:2], v[2:3:3]
 		x := res.exchange.Begin(r, id, time.Now())
 		x.CBOR = s.cbor
-		if s.audit != nil {
-			res.recording = s.audit.begin(x)
+		if res.recording != nil {
+			s.audit.begin(res.recording, x)
 		}
 		returned := false
 		defer func() {
@@ -335,7 +336,7 @@ func (s *Server) withDeadline(next http.Handler) http.Handler {
 		switch {
 		case info.Verb == request.VerbWatch:
 			defer s.reconnects.enter()()
-		case x.Streams:
+		case x.Streams, x.Elsewhere: // the time of writes is that of the server's own kinds
 		case info.IsResource && info.Verb != request.VerbGet && info.Verb != request.VerbList && info.Verb != request.VerbDeleteCollection:
 			limit = min(limit, writeTimeout)
 		}

@@ -84,11 +84,18 @@ func (s *Server) serveBackup(w http.ResponseWriter, r *http.Request) {
 	case out.begun:
 		s.cfg.log.Error(err, "a backup broke off")
 		panic(http.ErrAbortHandler)
+	case errors.Is(err, storage.ErrNoSpace):
+		s.cfg.log.Error(err, "a backup failed")
+		negotiate.WriteError(w, r, status.ServiceUnavailable(noSpaceForCopy).WithCause(err))
 	default:
 		s.cfg.log.Error(err, "a backup failed")
 		negotiate.WriteError(w, r, status.Internal(err))
 	}
 }
+
+// noSpaceForCopy is what a client is told whose backup does not fit beside the store.
+const noSpaceForCopy = "the server has no space left to make the copy (507 Insufficient Storage); " +
+	"have its administrator make room where its temporary files are, and try again"
 
 // copied is the answer that is a copy of the store.
 type copied struct {

@@ -27,6 +27,13 @@ type Kubernetes struct {
 	// Source: VER-13.
 	EmulatedVersion string
 
+	// MinCompatibilityVersion is a release such as "1.34", in the words of --min-compatibility-version:
+	// the oldest release that what is stored now should be fit for. Rules and policies that are new may
+	// use the functions that it has, and /version names it. It is not later than EmulatedVersion.
+	// Default: the release before that.
+	// Source: CEL-25.
+	MinCompatibilityVersion string
+
 	// FeatureGates switches features, in the words of --feature-gates:
 	// "WatchList=false,AllAlpha=true". Unknown gates, and gates that can no longer be switched, are
 	// errors of New.
@@ -161,6 +168,9 @@ func (c *config) readFeatures() error {
 		problems = append(problems, fmt.Errorf("Kubernetes.EmulatedVersion: %w", err))
 		release = feature.Newest()
 	}
+	if c.compatible, err = compatible(c.kubernetes.MinCompatibilityVersion, release); err != nil {
+		problems = append(problems, fmt.Errorf("Kubernetes.MinCompatibilityVersion: %w", err))
+	}
 	if c.gates, err = feature.NewGates(release, c.kubernetes.FeatureGates); err != nil {
 		problems = append(problems, fmt.Errorf("Kubernetes.FeatureGates: %w", err))
 		c.gates, _ = feature.NewGates(release) // without settings it cannot fail
@@ -169,6 +179,27 @@ func (c *config) readFeatures() error {
 		problems = append(problems, fmt.Errorf("Kubernetes.RuntimeConfig: %w", err))
 	}
 	return errors.Join(problems...)
+}
+
+// compatible returns the oldest release that a server of a release is compatible with.
+func compatible(text string, release feature.Release) (feature.Release, error) {
+	if text == "" {
+		return release.Before(), nil
+	}
+	least, err := feature.ParseRelease(text)
+	if err == nil && least.Compare(release) > 0 {
+		err = fmt.Errorf("%s is later than the emulated version %s", least, release)
+	}
+	return least, err
+}
+
+// expressions returns the release that new expressions are those of: they may use what the release before it has. The
+// newest one adds no functions.
+func (c *config) expressions() feature.Release {
+	if c.compatible == feature.Newest() {
+		return c.compatible
+	}
+	return feature.Release{Major: c.compatible.Major, Minor: c.compatible.Minor + 1}
 }
 
 // selection returns a function that reports which kinds are served.
@@ -191,13 +222,15 @@ func (c *config) selection(resources []*registry.Resource) (func(*registry.Resou
 // versionInfo returns what /version reports, including an emulated release (DISC-10).
 func (s *Server) versionInfo() discovery.VersionInfo {
 	v := discovery.VersionInfo(s.cfg.kubernetes.Version)
-	if s.cfg.kubernetes.EmulatedVersion == "" {
-		return v
+	of := s.cfg.kubernetes
+	if of.EmulatedVersion != "" {
+		now := s.cfg.gates.Release()
+		v.EmulationMajor, v.EmulationMinor = strconv.Itoa(now.Major), strconv.Itoa(now.Minor)
 	}
-	now := s.cfg.gates.Release()
-	least := now.Before()
-	v.EmulationMajor, v.EmulationMinor = strconv.Itoa(now.Major), strconv.Itoa(now.Minor)
-	v.MinCompatibilityMajor, v.MinCompatibilityMinor = strconv.Itoa(least.Major), strconv.Itoa(least.Minor)
+	if of.EmulatedVersion != "" || of.MinCompatibilityVersion != "" {
+		least := s.cfg.compatible
+		v.MinCompatibilityMajor, v.MinCompatibilityMinor = strconv.Itoa(least.Major), strconv.Itoa(least.Minor)
+	}
 	return v
 }
 

@@ -152,7 +152,9 @@ func (s *Server) withLimits(next http.Handler) http.Handler {
 		}
 		x.Body = s.load.bodies.For(user.Name)
 		defer x.Body.Release()
-		if s.fairness != nil {
+		// As in Kubernetes, of all streams only watches have a seat, until they begin. Whoever connects may wait for
+		// somebody else before that, such as a pod that does not answer, and nobody knows how long.
+		if s.fairness != nil && (class != flow.Streaming || x.Info.Load().Verb == request.VerbWatch) {
 			place, ok := s.seat(w, r, x, &user)
 			if !ok {
 				return
@@ -220,6 +222,9 @@ type connection struct {
 	user   string
 	owned  bool
 	closed bool
+
+	requests int       // that a handler serves now
+	since    time.Time // the end of the last one; zero before that
 }
 
 type connectionKey struct{}

@@ -285,7 +285,12 @@ func quietServer(t *testing.T) *kindwright.Server {
 func TestCountingARequestAllocatesNothing(t *testing.T) {
 	srv := quietServer(t)
 	for _, path := range []string{gadgetPath + "/a", gadgetPath, gadgetPath + "?watch=1", gadgetPath + "/a/status", "/version", "/nowhere"} {
-		require.Zero(t, testing.AllocsPerRun(100, srv.MeterOnce(t, request("GET", path, ""))), path)
+		once := srv.MeterOnce(t, request("GET", path, ""))
+		least := testing.AllocsPerRun(100, once)
+		for range 4 { // what the goroutines of other servers allocate is counted, too
+			least = min(least, testing.AllocsPerRun(100, once))
+		}
+		require.Zero(t, least, path)
 	}
 }
 

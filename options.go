@@ -68,8 +68,9 @@ type config struct {
 	schemas      Schemas
 	debug        Debug
 
-	gates    *feature.Gates // the features of kubernetes, read by New
-	compiled *cel.Compiled  // rules of schemas, for the engine and for definitions
+	gates      *feature.Gates  // the features of kubernetes, read by New
+	compatible feature.Release // the oldest release that the server is compatible with, likewise
+	compiled   *cel.Compiled   // rules of schemas, for the engine and for definitions
 
 	timed *apiserver.Expressions // how long these rules take
 

@@ -25,6 +25,19 @@ type response struct {
 	random   [48]byte  // room for an id
 }
 
+// newResponse returns an empty response, with its recording in the same piece of memory if there is one.
+func (s *Server) newResponse() *response {
+	if s.audit == nil {
+		return &response{}
+	}
+	both := &struct {
+		response
+		room recording
+	}{}
+	both.recording = &both.room
+	return &both.response
+}
+
 // begin records the beginning of an answer.
 //
 // If the client asked to change the protocol and the answer does not, the connection ends with the

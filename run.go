@@ -352,7 +352,7 @@ func (s *Server) httpServer(cfg *runConfig) *http.Server {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!s.cfg.http.OnlyHTTP1)
 	return &http.Server{
-		Handler:                      s,
+		Handler:                      s.load.counted(s),
 		TLSConfig:                    cfg.tls,
 		Protocols:                    &protocols,
 		ReadHeaderTimeout:            headerTimeout,
@@ -389,7 +389,12 @@ func (s *Server) shutDown(server *http.Server) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
+	var closing sync.WaitGroup
+	closing.Go(func() { s.load.closeUnanswered(ctx) })
+	err := server.Shutdown(ctx)
+	cancel()
+	closing.Wait()
+	if err != nil {
 		stacks := make([]byte, 256<<10)
 		s.cfg.log.Error(err, "requests were still running when the server stopped", "stacks", string(stacks[:runtime.Stack(stacks, true)]))
 		_ = server.Close()

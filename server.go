@@ -204,7 +204,7 @@ func (s *Server) env(domain string) registry.Env {
 	return registry.Env{
 		GroupDomain: domain, Authenticator: s.authenticator, Authorizer: s.authorizer, Audiences: s.cfg.access.Audiences, Types: &openapi.Types{}, Overlay: s.cfg.schemas.Overlay,
 		Egress:      s.cfg.egress,
-		Expressions: cel.RuleOptions{Release: s.cfg.gates.Release().String(), Prices: s.cfg.prices(), Compiled: s.cfg.compiled},
+		Expressions: cel.RuleOptions{Release: s.cfg.expressions().String(), Prices: s.cfg.prices(), Compiled: s.cfg.compiled},
 	}
 }
 
@@ -277,6 +277,9 @@ func (s *Server) buildAccess() error {
 	collectFrom(s.meters, s.cfg.authorizers)
 	collectFrom(s.meters, s.cfg.definitions)
 	collectFrom(s.meters, []storage.Backend{s.backend})
+	if s.cfg.behind != nil {
+		s.cfg.behind.CollectMetrics(&s.meters.registry)
+	}
 	if s.cfg.egress != nil {
 		s.cfg.egress.CollectMetrics(&s.meters.registry)
 	}
@@ -476,6 +479,9 @@ func (s *Server) start(ctx context.Context) error {
 		}
 		s.documents.Close()
 		s.engine.Wait()
+		if s.audit != nil {
+			s.audit.settle()
+		}
 		s.closeAll()
 		s.health.Wait()
 	})

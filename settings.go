@@ -41,8 +41,9 @@ type Watches struct {
 	VerifyEvery time.Duration
 
 	// OldPaths also serves watches by the path that Kubernetes had before the query parameter, and
-	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object. Those who write
-	// rules for proxies have two spellings to think of then. Default: 404.
+	// still serves: /api/v1/watch/namespaces/a/pods, or …/pods/x for one object. Ruby's kubeclient
+	// watches by it. Those who write rules for proxies have two spellings to think of then.
+	// Default: 404.
 	// Source: PATH-24.
 	OldPaths bool
 

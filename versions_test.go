@@ -3,6 +3,7 @@ package kindwright_test
 import (
 	"context"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -146,4 +147,32 @@ func TestForksHaveTheVersionsOfTheirServer(t *testing.T) {
 	require.ErrorContains(t, err, "a fork serves what the server does")
 	_, err = srv.Fork(store, kindwright.Kubernetes{FeatureGates: "NoSuch=true"})
 	require.ErrorContains(t, err, "unrecognized feature gate")
+}
+
+// The oldest release that a server is compatible with is not later than the one that it emulates.
+func TestVER_13_TheOldestCompatibleRelease(t *testing.T) {
+	for _, c := range []struct{ emulated, least, minor, problem string }{
+		{"1.35", "", "34", ""},
+		{"1.35", "1.33", "33", ""},
+		{"1.35", "kube=1.35", "35", ""},
+		{"", "1.37", "37", ""},
+		{"1.27", "", "26", ""},
+		{"1.35", "1.36", "", "1.36 is later than the emulated version 1.35"},
+		{"", "1.9", "", "is not between"},
+	} {
+		srv, err := kindwright.New(memory.New(), kindwright.Serve(gadgets()), kindwright.Authenticate(header), kindwright.Kubernetes{EmulatedVersion: c.emulated, MinCompatibilityVersion: c.least})
+		if c.problem != "" {
+			require.ErrorContains(t, err, "Kubernetes.MinCompatibilityVersion: ")
+			require.ErrorContains(t, err, c.problem)
+			continue
+		}
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(context.Background())
+		require.NoError(t, srv.Start(ctx))
+		w := httptest.NewRecorder()
+		srv.ServeHTTP(w, request("GET", "/version", ""))
+		require.Contains(t, w.Body.String(), `"minCompatibilityMinor":"`+c.minor+`"`)
+		cancel()
+		srv.Wait()
+	}
 }

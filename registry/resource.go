@@ -205,7 +205,7 @@ type Resource struct {
 
 	// Unserved keeps the objects without answering requests for this form of them: other forms may be served, records that
 	// were written in this one are understood, and the Go API works. Giving the same description to Engine.Install once more
-	// serves it after all.
+	// serves it after all. A form that Engine.Change puts in place of itself stays as it is described.
 	Unserved bool
 
 	// Optional leaves the form out unless the configuration of the server enables its version or

@@ -164,18 +164,65 @@ func TestENC_04_AServerStartsWithoutItsPlugin(t *testing.T) {
 
 		s, plugin = begin()
 		defer plugin.Close()
-		list := s.get(widgetPath).is(200)
-		require.Empty(t, list.items())
-		require.Contains(t, list.header.Get("Warning"), "2 of the widgets.shop.example.com cannot be read")
+		// Clients take what a list lacks for deleted. What they have seen stays until the service is back.
+		for _, path := range []string{"", "?resourceVersion=0", "?limit=1", "?fieldSelector=metadata.name%3Dw000", "/w000", "?watch=1", "?watch=1&resourceVersion=0"} {
+			answer := s.get(widgetPath+path).refused(503, "ServiceUnavailable", "is away")
+			require.Equal(t, "5", answer.header.Get("Retry-After"), path)
+		}
+		require.Empty(t, s.get(widgetPath+"?fieldSelector=metadata.name%3Dother").is(200).items())
+		require.Empty(t, s.get("/apis/shop.example.com/v1/namespaces/another/widgets").is(200).items())
+		s.do("DELETE", widgetPath, "").is(503)
 		s.namespace("third")
-		events := s.watch(widgetPath + "?watch=1&resourceVersion=" + list.version())
+		events := s.watch(widgetPath + "?watch=1&resourceVersion=" + s.get("/api/v1/namespaces/third").is(200).version())
 		service.away(false)
 		time.Sleep(20 * time.Second)
 		events.expect("ADDED", "w000")
 		events.expect("ADDED", "w001")
-		list = s.get(widgetPath).is(200)
+		list := s.get(widgetPath).is(200)
 		require.Equal(t, []string{"w000", "w001"}, list.names())
 		require.Empty(t, list.header.Get("Warning"))
 		s.do("POST", widgetPath, widgetJSON("late", "", "red", 1)).is(201)
+	})
+}
+
+// Objects whose key the service will never give again do not keep the others from coming back.
+func TestENC_04_WhatStaysUnreadableHoldsUpNothingElse(t *testing.T) {
+	onEachBackend(t, func(t *testing.T, open func() storage.Backend) {
+		t.Helper()
+		service := &vault{}
+		var e *encrypt.Backend
+		begin := func() (*server, *encrypt.Plugin) {
+			plugin := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+			return start(t, func() storage.Backend {
+				var err error
+				e, err = encrypt.New(open(), []encrypt.Rule{{Resources: []string{"widgets.shop.example.com"}, Providers: []encrypt.Provider{encrypt.KMS(plugin)}}})
+				require.NoError(t, err)
+				return e
+			}), plugin
+		}
+		const damaged, all = 25, 30
+		s, plugin := begin()
+		s.widgets(all)
+		page, err := e.Unwrap().List(t.Context(), storage.ListRequest{Prefix: storage.ResourcePrefix("shop.example.com/widgets"), Limit: all})
+		require.NoError(t, err)
+		require.Len(t, page.Records, all)
+		for i, r := range page.Records[:damaged] {
+			value := bytes.Clone(r.Value)
+			value[len(value)-3] ^= byte(i + 1) // the end of the encrypted seed
+			_, err := e.Unwrap().Commit(t.Context(), []storage.Op{storage.Put(r.Key, value, storage.Expect(r.Revision))})
+			require.NoError(t, err)
+		}
+		s.stop()
+		plugin.Close()
+
+		service.away(true)
+		s, plugin = begin()
+		defer plugin.Close()
+		s.get(widgetPath).is(503)
+		service.away(false)
+		time.Sleep(time.Minute)
+		list := s.get(widgetPath).is(200)
+		require.Equal(t, []string{"w025", "w026", "w027", "w028", "w029"}, list.names())
+		require.Contains(t, list.header.Get("Warning"), "25 of the widgets.shop.example.com cannot be read")
 	})
 }

@@ -164,6 +164,15 @@ func TestNAME_10_NeitherNameNorPrefix(t *testing.T) {
 	})
 }
 
+// What else is wrong is said beside a name that is missing, as in Kubernetes.
+func TestNAME_10_OtherProblemsAreSaidToo(t *testing.T) {
+	onCrates(t, func(t *testing.T, s *server) {
+		s.refuses("POST", cratePath, `{"metadata":{"labels":{"a":"b c"}},"spec":{"size":1001}}`, jsonType, 422, "Invalid", "").
+			because("FieldValueRequired", "metadata.name", "name or generateName is required").
+			because("FieldValueInvalid", "metadata.labels", "").because("FieldValueInvalid", "spec.size", "1000")
+	})
+}
+
 func TestNAME_11_P6_InvalidNames(t *testing.T) {
 	onCrates(t, func(t *testing.T, s *server) {
 		for _, name := range []string{strings.Repeat("x", 254), strings.Repeat("x", 10000), "A", "a_b", "a.", "-a", "a-", ".a", "a..b", "ａ", "😀", "a b", "a/b", ".", "..", "a%2fb", "a%", "a\n", "a\u2028", "é", "a:b", "*"} {

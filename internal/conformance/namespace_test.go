@@ -117,6 +117,22 @@ func TestNS_05_ThePathsOfNamespaces(t *testing.T) {
 	})
 }
 
+// Whoever forces the end of a namespace sends it to finalize without any finalizers, those of its
+// metadata included.
+func TestNS_06_FinalizeTakesMetadata(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		s.create(namespacePath, `{"metadata":{"name":"stuck","finalizers":["example.dev/a"],"annotations":{"a":"b"}},"spec":{"finalizers":["example.dev/b"]}}`)
+		s.delete(namespacePath + "/stuck")
+		synctest.Wait()
+		a := s.get(namespacePath + "/stuck").is(200)
+		require.Equal(t, []any{"example.dev/a"}, a.at("metadata", "finalizers"))
+		require.Equal(t, []any{"example.dev/b"}, a.at("spec", "finalizers"))
+		s.do("PUT", namespacePath+"/stuck/finalize", `{"metadata":{"name":"stuck","finalizers":["example.dev/a","example.dev/c"]}}`).is(422)
+		s.do("PUT", namespacePath+"/stuck/finalize", `{"metadata":{"name":"stuck"},"spec":{}}`).is(200)
+		s.get(namespacePath + "/stuck").is(404)
+	})
+}
+
 func TestNS_06_TheLifeOfANamespace(t *testing.T) {
 	onEach(t, func(t *testing.T, s *server) {
 		a := s.create(namespacePath, `{"metadata":{"name":"team"},"spec":{"finalizers":[]},"status":{"phase":"Terminating"}}`)
@@ -124,12 +140,12 @@ func TestNS_06_TheLifeOfANamespace(t *testing.T) {
 		require.Equal(t, []any{"kubernetes"}, a.at("spec", "finalizers"))
 		s.create("/apis/shop.example.com/v1/namespaces/team/widgets", `{"metadata":{"name":"held","finalizers":["example.dev/hold"]}}`)
 		// The main path and the status subresource do not change spec.finalizers; finalize changes
-		// nothing else.
+		// them and metadata, as in kube-apiserver, and nothing else.
 		a = s.do("PUT", namespacePath+"/team", `{"metadata":{"name":"team"},"spec":{"finalizers":[]}}`).is(200)
 		require.Equal(t, []any{"kubernetes"}, a.at("spec", "finalizers"))
 		a = s.do("PUT", namespacePath+"/team/finalize", `{"metadata":{"name":"team","labels":{"a":"b"}},"spec":{"finalizers":["kubernetes","example.dev/own"]},"status":{"phase":"Terminating"}}`).is(200)
 		require.Equal(t, []any{"kubernetes", "example.dev/own"}, a.at("spec", "finalizers"))
-		require.Nil(t, a.at("metadata", "labels", "a"))
+		require.Equal(t, "b", a.at("metadata", "labels", "a"))
 		require.Equal(t, "Active", a.at("status", "phase"))
 
 		a = s.delete(namespacePath + "/team")

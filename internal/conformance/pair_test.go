@@ -36,6 +36,7 @@ var alone = map[string]string{
 	"TestEVT_31_EventsAreWrittenThrough": "the plugins of both are asked",
 	"TestPATCH_01_TheOperationIsPatch":   "what the other one wrote makes a second try, which asks plugins again",
 	"TestRULE_9_ANewDefaultAcross":       "the leader writes that it leads",
+	"TestWATCH_34_ServerShutdown":        "the leader writes that it no longer leads",
 }
 
 // shared returns a store as one that several processes have open, if tests run on pairs. So one of the

@@ -177,6 +177,7 @@ func TestTABLE_08_ObjectsInRows(t *testing.T) {
 			require.Nil(t, at(s.get(path+"?includeObject=None", "Accept", tableAs).rows()[0], "object"))
 			require.Equal(t, whole.doc, at(s.get(path+"?includeObject=Object", "Accept", tableAs).rows()[0], "object"))
 			s.get(path+"?includeObject=All", "Accept", tableAs).refused(400, "BadRequest", "includeObject")
+			require.NotEqual(t, "Status", s.get(path+"?includeObject=All").at("kind"), "it is about Tables alone")
 		}
 	})
 }

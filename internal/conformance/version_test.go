@@ -521,7 +521,7 @@ func TestVER_15_WATCH_27_AConversionThatTakesTooLongEndsTheWatch(t *testing.T) {
 // so that no client mistakes the part for the whole. The next request gets the reason.
 func TestVER_15_ALongListIsAborted(t *testing.T) {
 	motorised(t, func(t *testing.T, s *server) {
-		text := strings.Repeat("x", 1000)
+		text := strings.Repeat("x", 40_000)
 		for i := range 300 {
 			s.create(motorPath, fmt.Sprintf(`{"metadata":{"name":"m%03d","annotations":{"a":%q}},"spec":{"power":1}}`, i, text))
 		}
@@ -535,6 +535,19 @@ func TestVER_15_ALongListIsAborted(t *testing.T) {
 		s.get(motorBeta).refused(500, "InternalError", `"default/odd" cannot be shown`)
 		s.get(motorBeta + "?limit=100").is(200)
 		s.get(motorBeta+"?limit=500").refused(500, "InternalError", `"default/odd" cannot be shown`)
+	})
+}
+
+// A list of less than 8 MiB has not begun when an object of it cannot be shown.
+func TestVER_15_AListIsHeldUntilItIsConverted(t *testing.T) {
+	motorised(t, func(t *testing.T, s *server) {
+		text := strings.Repeat("x", 1000)
+		for i := range 300 {
+			s.create(motorPath, fmt.Sprintf(`{"metadata":{"name":"m%03d","annotations":{"a":%q}},"spec":{"power":1}}`, i, text))
+		}
+		s.create(motorPath, motor("odd", `{"power":1,"fuel":"antimatter"}`))
+		s.get(motorBeta).refused(500, "InternalError", `"default/odd" cannot be shown`)
+		s.get(motorPath).is(200)
 	})
 }
 

@@ -192,7 +192,6 @@ func rules() []rule {
 		}},
 		{"PATCH-15", "a strategic merge patch is an object", about(func(a *ask) bool { return a.does == "strategic patch" && a.body == "null" }, outcomes("400", "200"))},
 		{"PATCH-17", "an unknown directive is a 400, where Kubernetes answers 500", about(func(a *ask) bool { return strings.Contains(a.body, `"$patch":"nonsense"`) }, outcomes("400", ""))},
-		{"TABLE-08", "an unknown includeObject is a 400 whatever is asked for", outcomes("400", "", says(`"includeObject"`))},
 		{"TABLE-10", "the first of the accepted forms that fits is sent, where Kubernetes takes the first and fails", outcomes("", "500", peerSays("content is not a list"))},
 		{"TABLE-10", "a list of metadata is for lists", about(func(a *ask) bool { return a.watch }, outcomes("406", "200"))},
 		{"PAGE-01", "continue says nothing to a watch", about(func(a *ask) bool { return a.watch && a.get("continue") != "" }, outcomes("200", "422"))},

@@ -20,7 +20,8 @@ import (
 // accepts, or else JSON. It offers protobuf for every resource, because a client that requests it
 // can decode a Status. An error that is not a *status.Error is an internal one, and its text is not
 // sent; see [status.From]. The header repeats when to retry and contains the warnings collected so
-// far.
+// far. A document in JSON ends with a newline, as Kubernetes' do: clients print it as it is, and
+// some compare it.
 //
 // WriteError waits at most half a second for the rest of the request body and then closes the
 // connection.
@@ -59,7 +60,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	// The client is gone: there is no one to report to.
-	_ = new(Output).Write(w, r, form, failure.Code(), document)
+	_ = new(Output).write(w, r, form, failure.Code(), document, true)
 }
 
 // statusMessage encodes the JSON of a Status as protobuf. It describes the type for each error,

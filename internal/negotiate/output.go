@@ -62,6 +62,14 @@ const (
 // Write does not retain it. The error is a *status.Error if nothing was sent, and otherwise the
 // error of the connection.
 func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code int, document []byte) error {
+	return o.write(w, r, form, code, document, false)
+}
+
+// write is Write. With newline, JSON that is sent as it is ends with one, as indented JSON does
+// always. The newline is not part of the recorded document, which may become part of a line.
+func (o *Output) write(
+	w http.ResponseWriter, r *http.Request, form Result, code int, document []byte, newline bool,
+) error {
 	if x := request.ExchangeFrom(r.Context()); x != nil {
 		x.Document, x.Object = document, nil
 	}
@@ -75,6 +83,9 @@ func (o *Output) Write(w http.ResponseWriter, r *http.Request, form Result, code
 		return a.sendWhole(encoded)
 	}
 	if form.MediaType != YAML && !form.Pretty {
+		if newline && form.MediaType == JSON {
+			document = append(document, '\n')
+		}
 		return a.sendWhole(document)
 	}
 	if _, err := a.Write(document); err != nil {

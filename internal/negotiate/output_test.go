@@ -351,6 +351,20 @@ func TestERR_19_ErrorsAreStatusDocuments(t *testing.T) {
 		"details":{"name":"x","group":"example.dev","kind":"widgets"},"code":404}`, w.Body.String())
 }
 
+// Clients print the text of an error as it came. The Python client's own tests compare it with that
+// of kube-apiserver, to the last byte.
+func TestERR_19_ErrorsEndWithANewline(t *testing.T) {
+	for _, query := range []string{"", "?pretty=true"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, "/apis/example.dev/v1/widgets/x"+query, nil)
+		x := new(request.Exchange).Begin(r, "", time.Time{})
+		WriteError(w, r.WithContext(x), status.NotFound(meta.GroupResource{Group: "example.dev", Resource: "widgets"}, "x"))
+		body := w.Body.String()
+		require.Regexp(t, `[^\n]\n$`, body, query)
+		require.NotContains(t, string(x.Answer()), "\n", "audit logs have one record a line")
+	}
+}
+
 // A client error remains one if it quotes invalid UTF-8, such as a name cut within a character.
 func TestERR_19_TextThatIsNotUTF8(t *testing.T) {
 	const half = "a\xc3"

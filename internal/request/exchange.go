@@ -83,6 +83,9 @@ type Exchange struct {
 	// Streams says that the request may last as long as it likes, once its handler has begun.
 	Streams bool
 
+	// Elsewhere says that another server answers the request.
+	Elsewhere bool
+
 	// Claim is the request as the authenticators saw it, with its credentials.
 	Claim *http.Request
 

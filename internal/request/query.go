@@ -79,7 +79,8 @@ type Query struct {
 	// uid is not deleted.
 	PreconditionUID string
 
-	// IncludeObject is "", "None", "Metadata" or "Object"; get, list and watch of Tables (TABLE-08).
+	// IncludeObject is "", "None", "Metadata" or "Object" once [Query.ValidateTable] has approved it; get, list
+	// and watch of Tables (TABLE-08).
 	IncludeObject string
 
 	// Raw holds every parameter as sent, for handlers of subresources that define further ones. It

@@ -263,9 +263,11 @@ func TestP9_SelectorValuesAreNotPaths(t *testing.T) {
 
 func TestTABLE_08_IncludeObject(t *testing.T) {
 	for _, v := range []string{"", "None", "Metadata", "Object"} {
-		require.Equal(t, v, query(t, "GET "+W+"?includeObject="+v).IncludeObject)
+		q := query(t, "GET "+W+"?includeObject="+v)
+		require.Equal(t, v, q.IncludeObject)
+		require.NoError(t, q.ValidateTable())
 	}
-	refused(t, 400, "GET "+W+"?includeObject=all")
+	require.Error(t, query(t, "GET "+W+"?includeObject=all").ValidateTable(), "anything but a Table ignores it")
 }
 
 func TestRequestsThatNeverWereOnAWire(t *testing.T) {

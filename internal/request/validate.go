@@ -21,6 +21,16 @@ const MaxFieldManagerBytes = 128
 // handler that forgets to validate writes too little rather than too much.
 func (q Query) IsDryRun() bool { return len(q.DryRun) > 0 }
 
+// ValidateTable checks the options of an answer in the form of a Table. Other answers ignore them, whatever
+// they say (TABLE-08).
+func (q Query) ValidateTable() error {
+	switch q.IncludeObject {
+	case "", "None", "Metadata", "Object":
+		return nil
+	}
+	return status.BadRequest("includeObject: Invalid value: %s: must be 'Metadata', 'Object', 'None', or empty", quote(q.IncludeObject))
+}
+
 // ValidateList checks the options of a list, or of a deletecollection, as a whole. It returns a 422
 // for combinations that the table of list semantics calls invalid (LIST-10 to LIST-23, LIST-35),
 // and a 400 for a version that is no number. A continue token together with a version is left to

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -69,6 +70,7 @@ type Handler struct {
 	opts   Options
 	plain  *negotiate.Output // for answers that must not be compressed
 	proto  messages
+	chunks sync.Pool // of *[heldChunk]byte
 
 	connected calls
 }

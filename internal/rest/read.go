@@ -28,7 +28,7 @@ func (c *call) get() error {
 	case c.sub != nil && c.sub.Streams(c.info.Verb):
 		return c.stream()
 	}
-	form, err := negotiate.Negotiate(c.r, c.offer())
+	form, err := c.readForm(c.offer())
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,15 @@ func (c *call) get() error {
 	return c.answerRead(form, entry)
 }
 
+// readForm agrees on the form of the answer to a get, a list or a watch.
+func (c *call) readForm(offer negotiate.Offer) (negotiate.Result, error) {
+	form, err := negotiate.Negotiate(c.r, offer)
+	if err == nil && form.As == negotiate.Table {
+		err = c.info.Query.ValidateTable()
+	}
+	return form, err
+}
+
 func (c *call) list() error {
 	q := &c.info.Query
 	if err := q.ValidateList(); err != nil {
@@ -54,7 +63,7 @@ func (c *call) list() error {
 	}
 	offer := c.offer()
 	offer.List = true
-	form, err := negotiate.Negotiate(c.r, offer)
+	form, err := c.readForm(offer)
 	if err != nil {
 		return err
 	}
@@ -80,20 +89,31 @@ func (c *call) list() error {
 // have left can only be told by breaking the connection off.
 func (c *call) answerList(form negotiate.Result, l *engine.Listed) error {
 	connection := http.NewResponseController(c.w)
-	answer := c.output().Start(c.w, c.r, form, http.StatusOK)
-	defer answer.Abort()
+	w := &listWriter{connection: connection, exchange: request.ExchangeFrom(c.r.Context())}
+	to := c.w
+	var held *heldList // of a list that is converted
+	if l.Served.Converts() {
+		held = &heldList{ResponseWriter: c.w, served: l.Served, extend: w.extend, header: http.Header{}, pool: &c.chunks}
+		defer held.letGo()
+		to = held
+	}
+	w.answer = c.output().Start(to, c.r, form, http.StatusOK)
+	defer w.answer.Abort()
 	err := c.keepList(form, l)
 	if err == nil {
-		err = c.listForm(form, l).writeList(&listWriter{answer: answer, connection: connection, exchange: request.ExchangeFrom(c.r.Context())}, l)
+		err = c.listForm(form, l).writeList(w, l)
 	}
 	if err == nil {
-		err = answer.Close()
+		err = w.answer.Close()
+	}
+	if err == nil && held != nil {
+		err = held.send()
 	}
 	c.giveBack(connection)
 	if err == nil {
 		return nil
 	}
-	if !answer.Started() {
+	if !w.answer.Started() || held != nil && !held.sent {
 		return err
 	}
 	if r := c.r.Context(); r.Err() == nil && !isConnectionError(err) {

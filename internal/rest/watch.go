@@ -33,7 +33,7 @@ func (c *call) watch() error {
 	offer := c.offer()
 	offer.Watch = true
 	offer.JSONOnly = c.asksWebSocket()
-	form, err := negotiate.Negotiate(c.r, offer)
+	form, err := c.readForm(offer)
 	if err != nil {
 		return err
 	}

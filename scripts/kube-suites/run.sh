@@ -9,7 +9,8 @@
 # RUN       an extended regular expression: the tests to run (default all)
 # TIMEOUT   of one test, in seconds (default 150)
 # SERVER    the program to test (default: builds examples/kube/kube-apiserver)
-# ETCD      the URL of an etcd, for a SERVER that needs one: the real kube-apiserver, as a control
+# ETCD      the URL of an etcd to store in: for the real kube-apiserver, as a control, and for tests of the
+#           stand-in that look for objects of custom resources in etcd (extensions/conversion)
 # KNOWN     the failures that are known, with reasons (default known.txt beside this file); empty for none
 #
 # A suite is a directory of test/integration in Kubernetes, or extensions or extensions/conversion:
@@ -82,6 +83,13 @@ prepare() {
 	sed -i -e 's/^\(	result.ClientConfig = \).*/\1cfg/' -e '/^	result.CompletedConfig = /d' "$file"
 	imports "$file" k8s.io/apiextensions-apiserver/standin \
 		'time|k8s.io/client-go/kubernetes|k8s.io/apimachinery/pkg/util/wait|.*/generated/openapi|.*/endpoints/openapi|k8s.io/apiserver/pkg/server|.*/util/openapi'
+
+	# Stored objects of custom resources are found in etcd as storage/etcd writes them: a header, then JSON.
+	file=$extensions/test/integration/storage/objectreader.go
+	sed -i -e '/grpc.WithBlock(),/d' -e 's,^\(	key := path.Join("/"\, s.storagePrefix\, \)s.crd.Spec.Group\, s.crd.Spec.Names.Plural\, ns\, name)$,\1"d/r"\, url.PathEscape(s.crd.Spec.Group+"/"+s.crd.Spec.Names.Plural)) + "/" + ns + "/" + name,' \
+		-e 's,KV.Get(context.Background()\, key),KV.Get(context.Background()\, key\, clientv3.WithPrefix()),' \
+		-e 's,^	raw := resp.Kvs\[0\].Value$,	_\, raw\, _ := bytes.Cut(resp.Kvs[0].Value\, []byte("{\\"apiVersion\\""))\n	raw = append([]byte("{\\"apiVersion\\"")\, raw...),' "$file"
+	imports "$file" 'bytes net/url' none
 
 	file=$kube/cmd/kube-apiserver/app/testing/testserver.go
 	replace "$file" '	completedOptions, err := s.Complete(tCtx)' \
