@@ -88,6 +88,12 @@ func (s *Schema) appendMeaning(dst []byte, child func(dst []byte, s *Schema) []b
 		properties = slices.Clone(properties)
 		slices.SortFunc(properties, byName)
 	}
+	const each = 32 // what a property takes beside its name; room for all at once, or it doubles
+	room := 0
+	for _, p := range properties {
+		room += len(p.Name) + each
+	}
+	dst = slices.Grow(dst, room)
 	for _, p := range properties {
 		dst = appendWords(dst, "property", p.Name)
 		if p.Schema != nil {

@@ -72,7 +72,9 @@ func (d *digester) add(v any) {
 		return
 	}
 	before := "{"
-	for _, name := range slices.Sorted(maps.Keys(object)) {
+	names := slices.AppendSeq(make([]string, 0, len(object)), maps.Keys(object))
+	slices.Sort(names)
+	for _, name := range names {
 		d.write([]byte(before))
 		before = ","
 		if d.add(name); d.err != nil {
