@@ -140,8 +140,8 @@ cel-oracle: ## the recorded expressions, and 100,000 random schemas, rules, obje
 cel-definition: ## how long the rules of a definition of custom resources take to compile; FILE=, such as the HTTPRoutes of Gateway API
 	go test -run '^$$' -bench CompileDefinition -benchmem ./cel -args -definition='$(abspath $(or $(FILE),$(error FILE=definition is missing)))'
 
-crd-corpus: ## the custom resource definitions in git repositories, for crd-oracle; FROM='repository...', CORPUS=directory
-	go -C internal/crdoracle run ./collect -to '$(abspath $(or $(CORPUS),$(error CORPUS=directory is missing)))' $(abspath $(or $(FROM),$(error FROM=repositories is missing)))
+crd-corpus: ## the custom resource definitions in the Go modules of scripts/crd-modules.txt, for crd-oracle; CORPUS=directory, FROM='git repository...' besides
+	go -C internal/crdoracle run ./collect -modules '$(CURDIR)/scripts/crd-modules.txt' -to '$(abspath $(or $(CORPUS),$(error CORPUS=directory is missing)))' $(abspath $(FROM))
 
 crd-oracle: ## 100,000 random objects, and those definitions, changed and updated, beside the code of kube-apiserver; CASES=, SEED=, CORPUS=directory
 	go -C internal/crdoracle test -count=1 -timeout 4h -v . -args -cases=$(or $(CASES),100000) -seed=$(or $(SEED),1) -corpus='$(abspath $(CORPUS))'

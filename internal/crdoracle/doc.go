@@ -3,8 +3,9 @@
 // body are reported.
 //
 // The tests generate schemas and objects, the same ones each time. The flag -cases makes more of
-// them. The flag -corpus names a directory of definitions that command collect has written. The
-// definitions of others are no part of this repository.
+// them. The flag -corpus names a directory of definitions that command collect has written: it takes
+// them from the Go modules of scripts/crd-modules.txt. The definitions of others are no part of this
+// repository.
 //
 // Differences that are meant are listed in intended_test.go with their reasons, and the comparison looks through them
 // (differences_test.go, explained_test.go). Some decide about other causes:
