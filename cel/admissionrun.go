@@ -196,7 +196,7 @@ func native(t map[string]any) ref.Val {
 	if t == nil {
 		return types.NullValue
 	}
-	return types.NewStringInterfaceMap(types.DefaultTypeAdapter, t)
+	return &treeMap{t}
 }
 
 // variable returns the value of a variable that the policy defines.
