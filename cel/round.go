@@ -39,24 +39,33 @@ func markRounds(parsed *celgo.Ast) {
 }
 
 // trim is the call of the function. For whoever counts, its argument is its own value of the round before.
-type trim struct{ interpreter.InterpretableCall }
+type trim struct {
+	interpreter.InterpretableCall
+
+	condition interpreter.InterpretableV2
+	itself    []interpreter.InterpretableV2
+}
+
+func newTrim(call interpreter.InterpretableCall) *trim {
+	t := &trim{InterpretableCall: call, condition: call.Args()[0]}
+	t.itself = []interpreter.InterpretableV2{t}
+	return t
+}
 
 // Exec evaluates the condition. It has been wrapped already by whoever counts.
-func (t *trim) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return t.InterpretableCall.Args()[0].Exec(frame)
-}
+func (t *trim) Exec(frame *interpreter.ExecutionFrame) ref.Val { return t.condition.Exec(frame) }
 
 // Eval evaluates the condition.
 func (t *trim) Eval(vars interpreter.Activation) ref.Val { return t.Exec(interpreter.AsFrame(vars)) }
 
 // Args returns what is taken off the stack.
-func (t *trim) Args() []interpreter.InterpretableV2 { return []interpreter.InterpretableV2{t} }
+func (t *trim) Args() []interpreter.InterpretableV2 { return t.itself }
 
 // trims is an option of programs that count.
 func trims() celgo.ProgramOption {
 	return celgo.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		if call, ok := i.(interpreter.InterpretableCall); ok && call.Function() == round {
-			return &trim{call}, nil
+			return newTrim(call), nil
 		}
 		return i, nil
 	})
