@@ -339,11 +339,12 @@ func (a *Aggregator) correct(ctx context.Context, want *APIService, starting boo
 	return err
 }
 
-// remove deletes an object of a group version that is gone, unless it is another one by now, or belongs to a user.
+// remove deletes an object of a group version that is gone, unless it belongs to a user by now, or the group version
+// has come back.
 func (a *Aggregator) remove(ctx context.Context, s *APIService, starting bool) error {
 	for tried := ""; ; {
 		have, err := a.front().Get(ctx, "", s.Name)
-		if err == nil && have.UID == s.UID && have.ResourceVersion != tried && isManaged(have, starting) {
+		if err == nil && have.UID == s.UID && have.ResourceVersion != tried && isManaged(have, starting) && a.served()[s.groupVersion()] == nil {
 			o := registry.DeleteOptions{UID: s.UID}
 			if o.ResourceVersion, err = storage.ParseRevision(have.ResourceVersion); err == nil {
 				err = a.front().Delete(ctx, "", s.Name, o)

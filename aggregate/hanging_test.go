@@ -2,6 +2,7 @@ package aggregate_test
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -71,38 +72,55 @@ func TestOPS_08_AWebhookThatHangsHoldsUpNoBackEnd(t *testing.T) {
 	}, time.Minute, 5*time.Millisecond)
 }
 
-// A webhook holds up what the server writes about one APIService, and a user takes another one over meanwhile. That
-// belongs to the user then, although its kind is gone.
-func TestOPS_08_AnAPIServiceThatAUserTakesOverStays(t *testing.T) {
+// A webhook holds up what the server writes about one APIService. Meanwhile a user takes another one over, whose kind
+// is gone, and the kind of a third one comes back. Both stay.
+func TestOPS_08_AnAPIServiceThatHasAPurposeAgainStays(t *testing.T) {
 	h := hanging{"v1.buoys.example.dev", make(chan struct{}, 1), make(chan struct{})}
 	w := newWorld(t, nil, h.option())
-	serve := func(gone string, names ...string) {
+	serve := func(gone []string, names ...string) {
+		var remove []meta.GroupVersionResource
+		for _, name := range gone {
+			remove = append(remove, meta.GroupVersionResource{Group: name + ".example.dev", Version: "v1", Resource: name})
+		}
 		var kinds []registry.Definition
 		for _, name := range names {
 			kinds = append(kinds, registry.Kind[Boat]{Group: name + ".example.dev", Version: "v1", Plural: name})
 		}
-		require.NoError(t, w.front.Change(t.Context(), []meta.GroupVersionResource{{Group: gone + ".example.dev", Version: "v1", Resource: gone}}, kinds...))
+		require.NoError(t, w.front.Change(t.Context(), remove, kinds...))
 	}
-	there := func(name string) bool {
-		code, _ := w.do("GET", services+"/v1."+name+".example.dev", "")
-		return code == 200
+	get := func(name string) (string, bool) {
+		code, body := w.do("GET", services+"/v1."+name+".example.dev", "")
+		return body, code == 200
 	}
-	serve("none", "rafts")
-	require.Eventually(t, func() bool { return there("rafts") }, time.Minute, 5*time.Millisecond)
-	serve("rafts", "buoys")
+	await := func(name string) (body string) {
+		require.Eventually(t, func() (ok bool) { body, ok = get(name); return ok }, time.Minute, 5*time.Millisecond)
+		return body
+	}
+	serve(nil, "rafts", "canoes")
+	await("rafts")
+	canoes := await("canoes")
+	serve([]string{"rafts", "canoes"}, "buoys")
 	select {
 	case <-h.in:
 	case <-time.After(time.Minute):
 		t.Fatal("no APIService was made")
 	}
-	_, body := w.do("GET", services+"/v1.rafts.example.dev", "")
-	taken := strings.Replace(body, aggregate.AutoManaged, "example.dev/mine", 1)
-	require.NotEqual(t, body, taken)
+	rafts, _ := get("rafts")
+	taken := strings.Replace(rafts, aggregate.AutoManaged, "example.dev/mine", 1)
+	require.NotEqual(t, rafts, taken)
 	code, body := w.do("PUT", services+"/v1.rafts.example.dev", taken)
 	require.Equal(t, 200, code, body)
+	serve(nil, "canoes")
 	close(h.out)
-	require.Eventually(t, func() bool { return there("buoys") }, time.Minute, 5*time.Millisecond)
-	serve("none", "canoes") // its APIService is made after what is under way
-	require.Eventually(t, func() bool { return there("canoes") }, time.Minute, 5*time.Millisecond)
-	require.True(t, there("rafts"))
+	await("buoys")
+	serve(nil, "ferries") // its APIService is made after what is under way
+	await("ferries")
+	_, ok := get("rafts")
+	require.True(t, ok)
+	uid := func(body string) meta.UID {
+		var s aggregate.APIService
+		require.NoError(t, json.Unmarshal([]byte(body), &s))
+		return s.UID
+	}
+	require.Equal(t, uid(canoes), uid(await("canoes")))
 }
