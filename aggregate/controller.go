@@ -14,6 +14,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/storage"
 )
 
 const (
@@ -299,17 +300,11 @@ func (a *Aggregator) overdue(starting bool) (todo []step) {
 			todo = append(todo, func(ctx context.Context) (*APIService, error) { return nil, a.correct(ctx, want, starting) })
 		}
 	}
-	for name, s := range a.services {
+	for _, s := range a.services {
 		if own[s.groupVersion()] != nil || !isManaged(s, starting) || !starting && !a.had[s.groupVersion()] {
 			continue
 		}
-		todo = append(todo, func(ctx context.Context) (*APIService, error) {
-			err := a.front().Delete(ctx, "", name, registry.DeleteOptions{UID: s.UID})
-			if status.IsNotFound(err) || status.IsConflict(err) {
-				err = nil
-			}
-			return nil, err
-		})
+		todo = append(todo, func(ctx context.Context) (*APIService, error) { return nil, a.remove(ctx, s, starting) })
 	}
 	return todo
 }
@@ -342,6 +337,28 @@ func (a *Aggregator) correct(ctx context.Context, want *APIService, starting boo
 		return nil
 	}
 	return err
+}
+
+// remove deletes an object of a group version that is gone, unless it belongs to a user by now, or the group version
+// has come back.
+func (a *Aggregator) remove(ctx context.Context, s *APIService, starting bool) error {
+	for tried := ""; ; {
+		have, err := a.front().Get(ctx, "", s.Name)
+		if err == nil && have.UID == s.UID && have.ResourceVersion != tried && isManaged(have, starting) && a.served()[s.groupVersion()] == nil {
+			o := registry.DeleteOptions{UID: s.UID}
+			if o.ResourceVersion, err = storage.ParseRevision(have.ResourceVersion); err == nil {
+				err = a.front().Delete(ctx, "", s.Name, o)
+			}
+			if status.IsConflict(err) { // somebody has changed it, such as a replica its condition; or a plugin says so
+				tried = have.ResourceVersion
+				continue
+			}
+		}
+		if status.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
 }
 
 // automatic is the object of a group version of the server.

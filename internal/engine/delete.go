@@ -83,9 +83,9 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 	}
 	base.user, _ = authn.UserFrom(ctx)
 	steps := deleteSteps
-	pass := func() {}
-	defer func() { pass() }()
-	for try := range maxTries {
+	var mine turn
+	defer mine.end()
+	for range maxTries {
 		d := base
 		err := run(ctx, steps, &d)
 		if !errors.Is(err, errRace) {
@@ -101,12 +101,8 @@ func (e *Engine) deleteFrom(ctx context.Context, served *Served, t registry.Targ
 			return nil, err
 		}
 		base.sight.newest = true
-		if try == 0 {
-			mine, err := e.turns.take(ctx, base.key)
-			if err != nil {
-				return nil, err
-			}
-			pass = mine
+		if err := mine.wait(ctx, &e.turns, base.key); err != nil {
+			return nil, err
 		}
 	}
 	return nil, status.Conflict(served.Kind.GroupResource(), t.Name, "it is being changed too often; please try again")

@@ -165,8 +165,7 @@ var migrationSteps = []step[*rewriting]{
 // hold a request for ever. The request's deadline usually ends it first.
 const maxTries = 200
 
-// walk runs the steps for a write, and again after each lost race. After the first one it waits for its
-// turn.
+// walk runs the steps for a write, and again after each lost race, when it has the turn.
 func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	steps := writeSteps
 	if in.verb == verbApply {
@@ -175,9 +174,9 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 	busy := &in.engine.migrations.busy
 	busy.Add(1)
 	defer busy.Add(-1)
-	pass := func() {}
-	defer func() { pass() }()
-	for try := range maxTries {
+	var mine turn
+	defer mine.end()
+	for range maxTries {
 		w := in.try()
 		err := run(ctx, steps, w)
 		again := errors.Is(err, errRace)
@@ -192,16 +191,12 @@ func (in *intent) walk(ctx context.Context) (*registry.Result, error) {
 				return nil, err
 			}
 			in.newest = true
-			if try == 0 {
-				mine, err := in.engine.turns.take(ctx, w.key)
-				if err != nil {
-					return nil, err
-				}
-				pass = mine
+			if err := mine.wait(ctx, &in.engine.turns, w.key); err != nil {
+				return nil, err
 			}
 			continue
 		}
-		pass()
+		mine.end()
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,8 @@ import (
 // writes to an object would cost half a million tries. A write that has lost nothing does not wait.
 //
 // A turn only saves work, and the store still decides. So nobody keeps it longer than turnTime: it passes on
-// while a hook thinks, also one that waits for another write to the same object.
+// while a hook thinks, also one that waits for another write to the same object. Who then loses waits for
+// another turn.
 type turns struct {
 	mu     sync.Mutex
 	queues map[string][]chan struct{} // of those who wait; an object without a turn has no queue
@@ -20,6 +21,33 @@ type turns struct {
 
 // turnTime is how long a write keeps the turn at most. Most take a few milliseconds.
 const turnTime = time.Second
+
+// turn is what one write has of the turns at an object. The zero value has none.
+type turn struct {
+	pass  func() // nil before the first one
+	until time.Time
+}
+
+// wait waits for the turn at an object, unless the write still has it.
+func (t *turn) wait(ctx context.Context, of *turns, key string) error {
+	if time.Now().Before(t.until) {
+		return nil
+	}
+	t.end()
+	pass, err := of.take(ctx, key)
+	if err != nil {
+		return err
+	}
+	t.pass, t.until = pass, time.Now().Add(turnTime)
+	return nil
+}
+
+// end passes the turn on, if the write has it.
+func (t *turn) end() {
+	if t.pass != nil {
+		t.pass()
+	}
+}
 
 // take waits for the turn at an object. The function ends it, and may be called twice.
 func (t *turns) take(ctx context.Context, key string) (pass func(), err error) {

@@ -60,6 +60,34 @@ func TestUPDATE_11_ManyWritesToOneObjectTakeTurns(t *testing.T) {
 	})
 }
 
+// A write that is slower than a turn waits for another one when it loses after all. It does not start again beside
+// whoever has the turn: all that had lost so did, and most lost once more.
+func TestUPDATE_11_SlowWritesTakeTurnsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const writes = 60
+		var tries atomic.Int64
+		chain := slowPlugin(t, func(context.Context, *admission.Request) error {
+			tries.Add(1)
+			time.Sleep(1500 * time.Millisecond)
+			return nil
+		})
+		e := start(t, memory.New(), func(c *engine.Config) { c.Admission = chain }, widgets())
+		_, err := e.Create(t.Context(), inA, body("w", 1, ""), registry.WriteOptions{})
+		require.NoError(t, err)
+		tries.Store(0)
+		var running sync.WaitGroup
+		for i := range writes {
+			running.Go(func() {
+				patch := fmt.Sprintf(`{"metadata":{"labels":{"l%d":""}}}`, i)
+				_, err := e.Patch(t.Context(), named("w"), registry.PatchRequest{Type: meta.MergePatch, Body: []byte(patch)}, registry.WriteOptions{})
+				require.NoError(t, err)
+			})
+		}
+		running.Wait()
+		require.LessOrEqual(t, tries.Load(), int64(4*writes), "a first try, and two for each that is made, since two are under way at once")
+	})
+}
+
 // A deletion takes its turn among the writes to the object, so it does not lose until they end.
 func TestUPDATE_11_DeletionsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

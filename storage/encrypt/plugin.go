@@ -49,11 +49,10 @@ type Plugin struct {
 	state  atomic.Pointer[state]
 	opened *memo.Cache[[sha256.Size]byte, opened]
 
-	asking    ctxlock.Mutex // held during a question for a data key; guards the next four
+	asking    ctxlock.Mutex // held during a question for a data key; guards the next three
 	down      error         // why the last question had no answer
 	downUntil time.Time
-	unwell    bool // what the service said after the last failure
-	unwellAt  time.Time
+	unwellAt  time.Time // when the service last said so after a failure
 
 	slow atomic.Bool // a watch has waited in vain, and nobody has had an answer since
 
@@ -404,16 +403,18 @@ func (p *Plugin) question(ctx context.Context, e *envelope, id [sha256.Size]byte
 
 // away reports whether the service is unwell, after it has refused to decrypt a key. If it is well, the
 // refusal is one of that key. One that does not answer at all is away, whatever its status says. It asks
-// for the status alone, and at most once in failedTTL. The caller holds asking.
+// for the status alone: what the service said before it refused does not count, but that it was unwell
+// stands for failedTTL. The caller holds asking.
 func (p *Plugin) away(ctx context.Context) bool {
-	if time.Since(p.unwellAt) >= failedTTL {
-		st, err := p.service.Status(ctx)
-		if ctx.Err() != nil {
-			return false
-		}
-		p.unwell, p.unwellAt = err != nil || st.Healthz != "ok", time.Now()
+	if time.Since(p.unwellAt) < failedTTL {
+		return true
 	}
-	return p.unwell
+	st, err := p.service.Status(ctx)
+	if ctx.Err() != nil || err == nil && st.Healthz == "ok" {
+		return false
+	}
+	p.unwellAt = time.Now()
+	return true
 }
 
 // answered reports whether a failure is about one key, and not about the service.

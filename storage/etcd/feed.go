@@ -436,7 +436,7 @@ func (f *feed) next(w *watcher) step {
 	}
 	switch {
 	case len(s.commits) > 0:
-		w.told = s.commits[len(s.commits)-1].mod // progress beyond it may be owed
+		w.told = s.commits[len(s.commits)-1].told(f.db.timeline.Load()) // progress beyond it may be owed
 	case i == len(f.log) && w.owed > w.told && w.position >= w.owed:
 		s.progress, w.told = w.position, w.position
 	case i == len(f.log):
@@ -444,6 +444,15 @@ func (f *feed) next(w *watcher) step {
 		f.pay(w)
 	}
 	return s
+}
+
+// told returns up to which revision of etcd a reader knows everything who has had the commit. It is not that of
+// the commit if the transaction was shared: others may have the revisions that follow, or none.
+func (c *commitRecord) told(t *timeline) int64 {
+	if c.batch.Revision < t.last(c.mod) {
+		return c.mod - 1
+	}
+	return c.mod
 }
 
 // after returns the index of the first commit above a revision of etcd.

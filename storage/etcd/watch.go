@@ -163,7 +163,7 @@ func (r *watchReader) catchUp(ctx context.Context, upTo int64) (more bool, err e
 		if err != nil {
 			return false, err
 		}
-		told = last.mod
+		told = last.whole()
 	}
 	r.after = max(r.after, reached)
 	r.db.feed.caught(r.w, p.mod, told)

@@ -203,9 +203,12 @@ func TestCommitsThatAreWithdrawn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p.Stall()
 	var running sync.WaitGroup
-	errs := make([]error, 40)
+	errs := make([]error, 50)
 	for i, ops := range creates(len(errs), "w%03d") {
 		running.Go(func() { _, errs[i] = db.Commit(ctx, ops) })
+		if i < 10 {
+			time.Sleep(10 * time.Millisecond) // each sender has one of these under way, so that the others wait
+		}
 	}
 	time.Sleep(100 * time.Millisecond)
 	cancel()
