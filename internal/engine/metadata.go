@@ -311,9 +311,9 @@ func (w *write) metadataProblems(f *status.Fields) {
 	} else if why := w.nameProblem(name); why != "" {
 		f.At("metadata", "name").Invalid(tree.Cut(name), why)
 	}
-	if prefix := tree.Text(w.object.new, "metadata", "generateName"); prefix != "" && w.kind.Type == nil && w.creating() && !w.generated {
-		// Kubernetes judges a prefix, too. Kinds with a Go type have rules of their own for that, and a prefix that has
-		// made a name is judged by that (NAME-06).
+	if prefix := tree.Text(w.object.new, "metadata", "generateName"); prefix != "" && w.kind.Type == nil && w.creating() {
+		// Kubernetes judges a prefix, too. Kinds with a Go type have rules of their own for that: a prefix that has
+		// made a name is judged by the name (NAME-06).
 		if why := w.nameProblem(namedBy(prefix)); why != "" {
 			f.At("metadata", "generateName").Invalid(tree.Cut(prefix), why)
 		}

@@ -416,6 +416,29 @@ func TestNAME_06_APrefixBesideAName(t *testing.T) {
 	})
 }
 
+// A prefix is judged where it makes the name, too: Kubernetes names both fields.
+func TestNAME_06_APrefixThatMakesAName(t *testing.T) {
+	onLamps(t, func(t *testing.T, srv *apitest.Server) {
+		for prefix, want := range map[string][]any{
+			"a-": nil, "a.b-": nil, "a": nil, strings.Repeat("a", 80): nil,
+			"a.":  {"metadata.generateName"}, // the name is good
+			"Ab-": {"metadata.generateName", "metadata.name"}, "a_": {"metadata.generateName", "metadata.name"},
+		} {
+			code, answer := call(t, srv, "POST", lampsPath, `{"apiVersion":"shop.example.com/v1","kind":"Lamp","metadata":{"generateName":"`+prefix+`"}}`)
+			if want == nil {
+				require.Equal(t, 201, code, "%s: %v", prefix, answer)
+				continue
+			}
+			require.Equal(t, 422, code, "%s: %v", prefix, answer)
+			var fields []any
+			for _, cause := range answer["details"].(map[string]any)["causes"].([]any) {
+				fields = append(fields, cause.(map[string]any)["field"])
+			}
+			require.ElementsMatch(t, want, fields, "%s", prefix)
+		}
+	})
+}
+
 // Nobody but the server says when an object was made, and what is applied is not decoded before that.
 func TestMETA_05_SSA_24_AnAppliedTimeOfCreationIsIgnored(t *testing.T) {
 	onLamps(t, func(t *testing.T, srv *apitest.Server) {
