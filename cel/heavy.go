@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // The language counts one unit for some steps that read all of a text, a list or an object: the size of a text, the
@@ -173,7 +175,7 @@ func isTimeOf(function string) bool {
 // weighCall returns what a call takes beyond what the language counts.
 func weighCall(function string, args []ref.Val) int {
 	switch function {
-	case "size":
+	case "size", "timestamp", "duration", "double", "int", "uint", "bool":
 		return textWork(args[0], bytesOfWork)
 	case "charAt":
 		return textWork(args[0], runesOfWork)
@@ -209,7 +211,7 @@ func weighCall(function string, args []ref.Val) int {
 		for _, a := range args {
 			m.of(a)
 		}
-		return ofLarge(maxMadeText-m.bytes, bytesOfWork)
+		return ofLarge(maxMadeText-m.bytes, bytesOfWork) + ofLarge(maxMadeParts-m.parts, itemsOfWork)
 	case "matches", "find", "findAll":
 		return matchWork(args)
 	}
@@ -412,9 +414,26 @@ func weighList(v ref.Val) int {
 	case !ok:
 		return 0
 	case list.isKeyed():
-		return ofLarge(len(list.items), 1)
+		return ofLarge(len(list.items), 1) + ofLarge(list.keyBytes(), runesOfWork)
 	}
 	return ofLarge(len(list.items), runesOfWork)
+}
+
+// keyBytes returns how long the texts are that tell the items apart.
+func (l *listView) keyBytes() int {
+	const most = maxRequestBytes
+	m := measure{parts: most, bytes: most}
+	for _, item := range l.items {
+		object, ok := item.(map[string]any)
+		if l.schema.ListType == openapi.ListSet || !ok {
+			m.tree(item)
+			continue
+		}
+		for _, name := range l.schema.ListMapKeys {
+			m.tree(object[name])
+		}
+	}
+	return most - m.bytes
 }
 
 // match is the call of a function for a pattern that is written in the expression.

@@ -234,9 +234,22 @@ func TestCEL_22_C2_WhatItemsAndMatchesTake(t *testing.T) {
 	now, old := heavyObject(), heavyObject()
 	for _, o := range []m{now, old} {
 		o["n"] = o["n"].([]any)[:30]
-		o["s"] = strings.Repeat("x", 5000)
+		o["s"], o["u"] = strings.Repeat("x", 5000), strings.Repeat("1", 100_000)
+		set := make([]any, 500)
+		for i := range set {
+			set[i] = strings.Repeat("x", 1000) + fmt.Sprint(i)
+		}
+		o["set"] = set
 	}
 	for _, rule := range []string{
+		"self.n.all(i, (self.set + ['x']).size() > 0)",
+		"self.n.all(i, '%s'.format([self.l]).size() > 0)",
+		"self.n.all(i, timestamp(self.u) == timestamp('2020-01-02T03:04:05Z') || true)",
+		"self.n.all(i, duration(self.u) == duration('1h') || true)",
+		"self.n.all(i, double(self.u) == 1.0 || true)",
+		"self.n.all(i, int(self.u) == 1 || true)",
+		"self.n.all(i, uint(self.u) == 1u || true)",
+		"self.n.all(i, bool(self.u) || true)",
 		"self.n.all(i, sets.contains([self.l], [oldSelf.l]))",
 		"self.n.all(i, sets.equivalent([self.l], [self.l]))",
 		"self.n.all(i, sets.intersects([self.l], [self.l]))",
