@@ -16,7 +16,7 @@ import (
 // that counts: what is read again and again takes work, and ends with it.
 const (
 	shortFindAll = 20_000 // steps, if each character begins a match that reads the rest
-	freeReading  = 4      // how often a text may be read before that takes work
+	freeReading  = 8      // how often a text may be read before that takes work
 	readAtOnce   = 1024   // characters
 )
 

@@ -44,5 +44,7 @@ func TestCEL_07_C2_MatchesThatReadATextOnceTakeNothing(t *testing.T) {
 	text := strings.Repeat("word, ", 2000)
 	require.Len(t, newSought(regexp.MustCompile(`[^, ]+`)).find(&w, text, -1), 2000)
 	require.Len(t, newSought(regexp.MustCompile(`\bw.*?d\b`)).find(&w, text, -1), 2000)
+	require.Len(t, newSought(regexp.MustCompile(`.`)).find(&w, text, -1), len(text))
+	require.Len(t, newSought(regexp.MustCompile(`\b|$`)).find(&w, text, -1), 4001)
 	require.EqualValues(t, 1, w.left)
 }
