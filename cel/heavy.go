@@ -211,7 +211,11 @@ func weighCall(function string, args []ref.Val) int {
 		for _, a := range args {
 			m.of(a)
 		}
-		return ofLarge(maxMadeText-m.bytes, bytesOfWork) + ofLarge(maxMadeParts-m.parts, itemsOfWork)
+		units := ofLarge(maxMadeText-m.bytes, bytesOfWork)
+		if function == "format" { // each number is written as in some language
+			return units + ofLarge(maxMadeParts-m.parts, 1)
+		}
+		return units + ofLarge(maxMadeParts-m.parts, itemsOfWork)
 	case "matches", "find", "findAll":
 		return matchWork(args)
 	}
