@@ -78,7 +78,11 @@ func (c *comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	}
 	if isMade(left) || isMade(right) {
 		rest := maxMadeParts
-		if !counts(left, &rest) || !counts(right, &rest) {
+		few := counts(left, &rest) && counts(right, &rest)
+		if units := ofLarge(maxMadeParts-rest, itemsOfWork); units > 0 {
+			workOf(frame).spend(units)
+		}
+		if !few {
 			return overrunError()
 		}
 	}

@@ -37,6 +37,15 @@ func isGuarded(function string) bool {
 		"size", "charAt", "getQuery", "getEscapedPath", "reverse", "slice":
 		return true
 	}
+	return isParser(function)
+}
+
+// isParser reports whether a function reads a value from a text.
+func isParser(function string) bool {
+	switch function {
+	case "timestamp", "duration", "double", "int", "uint", "bool":
+		return true
+	}
 	return false
 }
 
@@ -85,7 +94,7 @@ func isBearable(function string, args []ref.Val) bool {
 		return len(args) < 2 || pieces(texts[0], texts[1]) <= maxMadeTexts
 	case "matches", "find":
 		return len(args) < 2 || isReadable(texts[1])
-	case "size", "charAt", "getQuery", "getEscapedPath", "reverse", "slice":
+	case "size", "charAt", "getQuery", "getEscapedPath", "reverse", "slice", "timestamp", "duration", "double", "int", "uint", "bool":
 		return true // see weighCall
 	case "findAll":
 		return len(texts[0]) <= maxMadeTexts && (len(args) < 2 || isReadable(texts[1]))

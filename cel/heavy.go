@@ -13,6 +13,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/kindwright/kindwright/openapi"
 )
 
 // The language counts one unit for some steps that read all of a text, a list or an object: the size of a text, the
@@ -123,6 +125,11 @@ func (c *watched) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	if !isTimeOf(c.Function()) && !isBearable(c.Function(), args) {
 		return overrunError()
 	}
+	if c.Function() == "findAll" {
+		return types.LabelErrNode(c.ID(), compiledPattern(args, func(pattern *regexp.Regexp, args []ref.Val) ref.Val {
+			return newSought(pattern).all(workOf(frame), args)
+		}))
+	}
 	return types.LabelErrNode(c.ID(), call(c.to, args))
 }
 
@@ -168,7 +175,7 @@ func isTimeOf(function string) bool {
 // weighCall returns what a call takes beyond what the language counts.
 func weighCall(function string, args []ref.Val) int {
 	switch function {
-	case "size":
+	case "size", "timestamp", "duration", "double", "int", "uint", "bool":
 		return textWork(args[0], bytesOfWork)
 	case "charAt":
 		return textWork(args[0], runesOfWork)
@@ -181,10 +188,22 @@ func weighCall(function string, args []ref.Val) int {
 		m.of(args[0])
 		return ofLarge(maxMadeParts-m.parts, itemsOfWork)
 	case "reverse", "slice", "distinct", "sort", "@sortByAssociatedKeys", "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf":
-		if list, ok := args[0].(traits.Lister); ok {
-			return ofLarge(int(min(sizeOf(list), maxMadeText)), itemsOfWork) //nolint:gosec // small
+		list, ok := args[0].(traits.Lister)
+		if !ok {
+			return textWork(args[0], bytesOfWork)
 		}
-		return textWork(args[0], bytesOfWork)
+		units := ofLarge(int(min(sizeOf(list), maxMadeText)), itemsOfWork) //nolint:gosec // small
+		switch function {
+		case "distinct":
+			units += weighItems(list, list)
+		case "indexOf", "lastIndexOf":
+			units += weighSought(args[1], list)
+		}
+		return units
+	case "sets.contains", "sets.intersects":
+		return weighItems(args[0], args[1])
+	case "sets.equivalent":
+		return 2 * weighItems(args[0], args[1])
 	case "replace", "split":
 		return textWork(args[0], bytesOfWork)
 	case "format", "join":
@@ -192,7 +211,11 @@ func weighCall(function string, args []ref.Val) int {
 		for _, a := range args {
 			m.of(a)
 		}
-		return ofLarge(maxMadeText-m.bytes, bytesOfWork)
+		units := ofLarge(maxMadeText-m.bytes, bytesOfWork)
+		if function == "format" { // each number is written as in some language
+			return units + ofLarge(maxMadeParts-m.parts, 1)
+		}
+		return units + ofLarge(maxMadeParts-m.parts, itemsOfWork)
 	case "matches", "find", "findAll":
 		return matchWork(args)
 	}
@@ -243,7 +266,7 @@ func weighComparison(kind string, left, right ref.Val) int {
 		if _, isMap := right.(traits.Mapper); isMap {
 			return 0
 		}
-		if !isContainer(left) && !isHidden(left) {
+		if !isDeep(left) {
 			return weighSearch(left, right)
 		}
 		left = right
@@ -251,7 +274,7 @@ func weighComparison(kind string, left, right ref.Val) int {
 	if a, ok := left.(*urlValue); ok {
 		return ofLarge(len(a.data.RawQuery)+len(a.data.Path), runesOfWork)
 	}
-	if !isContainer(left) && !isHidden(left) || kind != operators.In && isContainer(right) && sizeOf(left) != sizeOf(right) {
+	if !isDeep(left) || kind != operators.In && isContainer(right) && sizeOf(left) != sizeOf(right) {
 		return 0
 	}
 	m := measure{parts: maxMadeParts, bytes: maxRequestBytes}
@@ -271,9 +294,46 @@ func weighSearch(of, in ref.Val) int {
 	return ofLarge(int(n)+int(n)*len(text)/bytesOfSearch, itemsOfWork)
 }
 
-func isHidden(v ref.Val) bool {
-	_, ok := v.(hidden)
-	return ok
+// isDeep reports whether a value may have parts.
+func isDeep(v ref.Val) bool {
+	switch v.(type) {
+	case hidden, *types.Optional, *built:
+		return true
+	}
+	return isContainer(v)
+}
+
+// weighItems returns what it takes to count the parts of two lists and to compare their items. The language counts
+// pairs of items, whatever is in them.
+func weighItems(left, right ref.Val) int {
+	if _, ok := right.(traits.Lister); !ok {
+		return 0
+	}
+	m := measure{parts: 2 * maxMadeParts, bytes: 2 * maxRequestBytes}
+	m.of(left)
+	m.of(right)
+	units := ofLarge(2*maxMadeParts-m.parts, itemsOfWork)
+	eachPart(right, func(item ref.Val) bool {
+		units += weighSought(item, left)
+		return units <= workLimit
+	})
+	return units
+}
+
+// weighSought returns what it takes to compare a value that is large with the items of a list.
+func weighSought(v, in ref.Val) int {
+	each := weighComparison(operators.Equals, v, v)
+	if each == 0 {
+		return 0
+	}
+	n := 0
+	eachPart(in, func(item ref.Val) bool {
+		if !isContainer(v) || !isContainer(item) || sizeOf(v) == sizeOf(item) {
+			n++
+		}
+		return true
+	})
+	return n * each
 }
 
 // measure counts the parts of a value and the bytes of its texts, down to zero.
@@ -358,9 +418,26 @@ func weighList(v ref.Val) int {
 	case !ok:
 		return 0
 	case list.isKeyed():
-		return ofLarge(len(list.items), 1)
+		return ofLarge(len(list.items), 1) + ofLarge(list.keyBytes(), runesOfWork)
 	}
 	return ofLarge(len(list.items), runesOfWork)
+}
+
+// keyBytes returns how long the texts are that tell the items apart.
+func (l *listView) keyBytes() int {
+	const most = maxRequestBytes
+	m := measure{parts: most, bytes: most}
+	for _, item := range l.items {
+		object, ok := item.(map[string]any)
+		if l.schema.ListType == openapi.ListSet || !ok {
+			m.tree(item)
+			continue
+		}
+		for _, name := range l.schema.ListMapKeys {
+			m.tree(object[name])
+		}
+	}
+	return most - m.bytes
 }
 
 // match is the call of a function for a pattern that is written in the expression.
@@ -368,7 +445,8 @@ type match struct {
 	interpreter.InterpretableCall
 
 	pattern *regexp.Regexp
-	steps   int // for each character
+	steps   int     // for each character
+	all     *sought // of findAll
 	run     func(*regexp.Regexp, []ref.Val) ref.Val
 }
 
@@ -377,7 +455,7 @@ func newMatch(call interpreter.InterpretableCall, pattern string, run func(*rege
 	if err != nil {
 		return nil, err
 	}
-	return &match{InterpretableCall: call, pattern: compiled, steps: stepsOf(pattern), run: run}, nil
+	return &match{InterpretableCall: call, pattern: compiled, steps: stepsOf(pattern), all: newSought(compiled), run: run}, nil
 }
 
 // stepsOf returns how many steps a pattern takes for each character at most, about.
@@ -401,6 +479,9 @@ func (m *match) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		if m.Function() == "matches" && w != nil {
 			return types.Bool(matchesWhile(w, m.pattern, string(text)))
 		}
+	}
+	if m.Function() == "findAll" {
+		return m.all.all(workOf(frame), args)
 	}
 	return m.run(m.pattern, args)
 }

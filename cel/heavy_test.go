@@ -227,3 +227,60 @@ func TestCEL_22_TextsAreLookedForInLists(t *testing.T) {
 		require.Empty(t, rules.Validate(t.Context(), m{"set": texts}, nil, sound, nil))
 	}
 }
+
+// The language counts the items of lists that are compared, but not what is in them, and nothing of what an optional
+// has. A pattern that looks for its end after each place where it begins reads a text as often as it has characters.
+func TestCEL_22_C2_WhatItemsAndMatchesTake(t *testing.T) {
+	now, old := heavyObject(), heavyObject()
+	for _, o := range []m{now, old} {
+		o["n"] = o["n"].([]any)[:30]
+		o["s"], o["u"] = strings.Repeat("x", 5000), strings.Repeat("1", 100_000)
+		set := make([]any, 500)
+		for i := range set {
+			set[i] = strings.Repeat("x", 1000) + fmt.Sprint(i)
+		}
+		o["set"] = set
+	}
+	for _, rule := range []string{
+		"self.n.all(i, (self.set + ['x']).size() > 0)",
+		"self.n.all(i, '%s'.format([self.l]).size() > 0)",
+		"self.n.all(i, timestamp(self.u) == timestamp('2020-01-02T03:04:05Z') || true)",
+		"self.n.all(i, duration(self.u) == duration('1h') || true)",
+		"self.n.all(i, double(self.u) == 1.0 || true)",
+		"self.n.all(i, int(self.u) == 1 || true)",
+		"self.n.all(i, uint(self.u) == 1u || true)",
+		"self.n.all(i, bool(self.u) || true)",
+		"self.n.all(i, sets.contains([self.l], [oldSelf.l]))",
+		"self.n.all(i, sets.equivalent([self.l], [self.l]))",
+		"self.n.all(i, sets.intersects([self.l], [self.l]))",
+		"self.n.all(i, !sets.contains([self.l], [self.l + [1]]))",
+		"self.n.all(i, [self.l, oldSelf.l].distinct().size() == 1)",
+		"self.n.all(i, [self.any].indexOf(oldSelf.any) == 0)",
+		"self.n.all(i, [self.any].lastIndexOf(oldSelf.any) == 0)",
+		"self.n.all(i, optional.of(self.l) == optional.of(oldSelf.l))",
+		"self.n.all(i, [self.l, self.l] != [self.l])",
+		"self.s.findAll('x*y|x').size() > 0",
+		"self.s.findAll('x*y|' + 'x').size() > 0",
+	} {
+		rules := heavyRules(t, rule)
+		rules.SetWork(50_000)
+		for _, sound := range []bool{false, true} {
+			problems := texts(rules.Validate(t.Context(), now, old, sound, nil))
+			require.Len(t, problems, 1, rule)
+			require.Contains(t, problems[0], "'operation cancelled: actual cost limit exceeded': no further validation rules will be run", rule)
+		}
+	}
+}
+
+// The expressions of an environment have the second budget as well.
+func TestAUTHNCFG_44_C2_StepsOnWhatIsLarge(t *testing.T) {
+	e := environment(t, cel.Claims())
+	for size, want := range map[int]error{1: nil, 40_000: cel.ErrBudget} {
+		values := claims(map[string]any{"s": strings.Repeat("x", size), "l": make([]any, 5000)})
+		p, err := e.Compile("claims.l.all(i, claims.s.size() > 0)", cel.Bool())
+		require.NoError(t, err)
+		_, err = p.Holds(t.Context(), values)
+		require.ErrorIs(t, err, want)
+		require.Len(t, values, 1, "the evaluation does not modify them")
+	}
+}

@@ -68,18 +68,4 @@ func firstOf(pattern *regexp.Regexp, args []ref.Val) ref.Val {
 	return types.String(pattern.FindString(string(text)))
 }
 
-func allOf(pattern *regexp.Regexp, args []ref.Val) ref.Val {
-	text, ok := args[0].(types.String)
-	if !ok {
-		return types.MaybeNoSuchOverloadErr(args[0])
-	}
-	most := -1
-	if len(args) > 2 {
-		n, ok := args[2].(types.Int)
-		if !ok {
-			return types.MaybeNoSuchOverloadErr(args[2])
-		}
-		most = int(n)
-	}
-	return types.NewStringList(types.DefaultTypeAdapter, pattern.FindAllString(string(text), most))
-}
+func allOf(pattern *regexp.Regexp, args []ref.Val) ref.Val { return newSought(pattern).all(nil, args) }

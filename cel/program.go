@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -76,7 +77,11 @@ func (p *Program) run(ctx context.Context, values Values) (ref.Val, error) {
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
-	result, _, err := p.program.ContextEval(ctx, map[string]any(values))
+	work := newWork(ctx, workLimit)
+	in := make(map[string]any, len(values)+1)
+	maps.Copy(in, values)
+	in[workName] = &work
+	result, _, err := p.program.ContextEval(ctx, in)
 	var cancelled interpreter.EvalCancelledError
 	switch {
 	case err == nil:

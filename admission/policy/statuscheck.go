@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/jsonpath"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -25,8 +26,11 @@ func (s *ValidatingAdmissionPolicyStatus) Validate(f *status.Fields) {
 			if w.Warning == "" {
 				at.Child("warning").Required("")
 			}
-			if strings.TrimSpace(w.FieldRef) == "" {
+			ref := strings.TrimSpace(w.FieldRef)
+			if ref == "" {
 				at.Child("fieldRef").Required("")
+			} else if _, err := jsonpath.Parse("{" + ref + "}"); err != nil {
+				at.Child("fieldRef").Invalid(ref, "invalid JSONPath: "+err.Error())
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -23,6 +24,10 @@ type Types interface {
 
 // maxTypes is how many kinds of one rule a policy is checked against. No later rule is looked at then.
 const maxTypes = 10
+
+// maxNamed is how many of the resources that a rule names are looked up. The groups, versions and resources of all
+// kinds that a server has make fewer as a rule. Ten times as many are for all rules of a policy.
+const maxNamed = 100_000
 
 // maxWarnings bounds the warnings of a policy, in bytes. They are written to its status, which the
 // store has to take, and each shows the line that it is about.
@@ -118,13 +123,16 @@ func kindsOf(m *match.Resources, types Types) (out []meta.GroupVersionKind) {
 		return nil
 	}
 	all := map[meta.GroupVersionKind]bool{}
-	for i, count := 0, 0; i < len(m.ResourceRules) && count < maxTypes; i++ {
+	rest := 10 * maxNamed
+	for i, count := 0, 0; i < len(m.ResourceRules) && count < maxTypes && rest > 0; i++ {
 		count = 0
-		for _, of := range named(m.ResourceRules[i].Rule) {
+		left := min(maxNamed, rest)
+		for of := range named(m.ResourceRules[i].Rule) {
 			if kind, ok := types.KindOf(of); ok {
 				all[kind], count = true, count+1
 			}
-			if count == maxTypes {
+			rest--
+			if left--; count == maxTypes || left == 0 {
 				break
 			}
 		}
@@ -140,20 +148,22 @@ func kindsOf(m *match.Resources, types Types) (out []meta.GroupVersionKind) {
 	return out
 }
 
-// named returns the resources that a rule names, without subresources.
-func named(r match.Rule) []meta.GroupVersionResource {
-	if slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIVersions, "*") {
-		return nil
-	}
-	var out []meta.GroupVersionResource
-	for _, group := range slices.Sorted(slices.Values(r.APIGroups)) {
-		for _, version := range slices.Sorted(slices.Values(r.APIVersions)) {
-			for _, resource := range slices.Sorted(slices.Values(r.Resources)) {
-				if !strings.ContainsAny(resource, "*/") {
-					out = append(out, meta.GroupVersionResource{Group: group, Version: version, Resource: resource})
+// named returns the resources that a rule names, without subresources. A short rule names millions.
+func named(r match.Rule) iter.Seq[meta.GroupVersionResource] {
+	return func(yield func(meta.GroupVersionResource) bool) {
+		if slices.Contains(r.APIGroups, "*") || slices.Contains(r.APIVersions, "*") {
+			return
+		}
+		versions, resources := slices.Sorted(slices.Values(r.APIVersions)), slices.Sorted(slices.Values(r.Resources))
+		resources = slices.DeleteFunc(resources, func(name string) bool { return strings.ContainsAny(name, "*/") })
+		for _, group := range slices.Sorted(slices.Values(r.APIGroups)) {
+			for _, version := range versions {
+				for _, resource := range resources {
+					if !yield(meta.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
+						return
+					}
 				}
 			}
 		}
 	}
-	return out
 }

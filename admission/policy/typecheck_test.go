@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -68,6 +69,39 @@ func TestPOL_06_HowManyKindsAreChecked(t *testing.T) {
 			require.Equal(t, c.want, got)
 		})
 	}
+}
+
+// A rule of a few kilobytes names millions of resources, each group with each version and each resource. They are not
+// listed, and not all are looked up.
+func TestPOL_06_S1_ResourcesThatARuleNames(t *testing.T) {
+	many := make([]string, 150)
+	for i := range many {
+		many[i] = fmt.Sprint("none", i)
+	}
+	rule := match.Rule{APIGroups: many, APIVersions: many, Resources: many}
+	p := &policy.ValidatingAdmissionPolicy{}
+	p.Spec.MatchConstraints = &match.Resources{ResourceRules: []match.NamedRule{{RuleWithOperations: match.RuleWithOperations{Rule: rule}}, aboutLetters("a")}}
+	p.Spec.Validations = []policy.Validation{{Expression: "object.nope"}}
+	policy.CheckTypes(p, letters{}) // the tables of the language
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	asked := &countedKinds{}
+	require.Len(t, policy.CheckTypes(p, asked), 1, "other rules are looked at")
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(16<<20))
+	require.Less(t, asked.times, 200_000)
+}
+
+// countedKinds counts the questions for kinds.
+type countedKinds struct {
+	letters
+
+	times int
+}
+
+func (c *countedKinds) KindOf(of meta.GroupVersionResource) (meta.GroupVersionKind, bool) {
+	c.times++
+	return c.letters.KindOf(of)
 }
 
 // The warnings of a policy are written to its status. A store would not take megabytes, and the

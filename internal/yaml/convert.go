@@ -249,7 +249,7 @@ func (c *converter) isInteger(v float64) bool {
 func longIntegers(document []byte) map[float64]struct{} {
 	const fewest = len("9223372036854775808")
 	out := map[float64]struct{}{}
-	for word := range bytes.FieldsFuncSeq(document, func(r rune) bool { return strings.ContainsRune(" \t\r\n,:[]{}", r) }) {
+	for word := range bytes.FieldsFuncSeq(document, func(r rune) bool { return strings.ContainsRune(" \t\r\n\u0085\u2028\u2029,:[]{}", r) }) {
 		if len(word) < fewest {
 			continue
 		}
