@@ -250,7 +250,8 @@ func TestClientsMakeNoSeries(t *testing.T) {
 			r.Header.Set("Accept", pick("application/json", word()))
 			r.Header.Set("X-User", word())
 			r.Header.Set("X-Groups", pick("", "system:masters"))
-			if strings.Contains(r.URL.RawQuery, "watch=") {
+			// A watch has ended when it begins. A health check that has may pass or not, so it does not.
+			if strings.Contains(r.URL.RawQuery, "watch=") && strings.HasPrefix(path, "/api") {
 				ctx, cancel := context.WithCancel(r.Context())
 				cancel()
 				r = r.WithContext(ctx)
@@ -262,8 +263,8 @@ func TestClientsMakeNoSeries(t *testing.T) {
 	before := series(t, srv)
 	random()
 	after := series(t, srv)
-	require.Len(t, after, len(before))
-	require.NotContains(t, strings.Join(after, "\n"), mark)
+	require.Empty(t, slices.DeleteFunc(after, func(one string) bool { return slices.Contains(before, one) }), "new series")
+	require.NotContains(t, strings.Join(before, "\n"), mark)
 }
 
 // quietServer is a server in process.
