@@ -76,11 +76,7 @@ func TestERR_26_OPS_08_WritesOfBackEndsHaveTheTimeOfTheRequest(t *testing.T) {
 // Alerts ask for these names: KubeAggregatedAPIDown and KubeAggregatedAPIErrors of kubernetes-mixin.
 func TestOPS_04_OPS_08_MetricsOfAvailability(t *testing.T) {
 	w := newWorld(t, nil)
-	w.kindwright("boats", "v1")
-	w.register("boats", "v1")
-	w.registerAs("dead.example.dev", "dead", "v1")
-	w.await("v1.boats.example.dev", "Passed")
-	w.await("v1.dead.example.dev", "ServiceNotFound")
+	w.boatsAndDead()
 	metrics := func() string {
 		code, body := w.do("GET", "/metrics", "")
 		require.Equal(t, 200, code)

@@ -15,11 +15,7 @@ import (
 // namespace of that name.
 func TestNS_02_ANamespaceGoesWithTheObjectsOfBackEnds(t *testing.T) {
 	w := newWorld(t, nil)
-	w.kindwright("boats", "v1")
-	w.register("boats", "v1")
-	w.registerAs("dead.example.dev", "dead", "v1")
-	w.await("v1.boats.example.dev", "Passed")
-	w.await("v1.dead.example.dev", "ServiceNotFound")
+	w.boatsAndDead()
 	const inside, elsewhere = "/apis/boats.example.dev/v1/namespaces/port/boats", "/apis/boats.example.dev/v1/namespaces/sea/boats"
 	boat := func(path, more string) {
 		t.Helper()

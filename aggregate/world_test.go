@@ -219,6 +219,16 @@ func (w *world) register(service, version string, changes ...string) {
 	w.registerAs("boats.example.dev", service, version, changes...)
 }
 
+// boatsAndDead registers a back end that answers, and a group whose service there is not.
+func (w *world) boatsAndDead() {
+	w.t.Helper()
+	w.kindwright("boats", "v1")
+	w.register("boats", "v1")
+	w.registerAs("dead.example.dev", "dead", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	w.await("v1.dead.example.dev", "ServiceNotFound")
+}
+
 func (w *world) registerAs(group, service, version string, changes ...string) {
 	w.t.Helper()
 	object := fmt.Sprintf(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"%s.%s"},"spec":{"group":%q,"version":%q,

@@ -446,7 +446,7 @@ type match struct {
 
 	pattern *regexp.Regexp
 	steps   int     // for each character
-	all     *sought // of findAll
+	all     *sought // of findAll; nil for others
 	run     func(*regexp.Regexp, []ref.Val) ref.Val
 }
 
@@ -455,7 +455,11 @@ func newMatch(call interpreter.InterpretableCall, pattern string, run func(*rege
 	if err != nil {
 		return nil, err
 	}
-	return &match{InterpretableCall: call, pattern: compiled, steps: stepsOf(pattern), all: newSought(compiled), run: run}, nil
+	m := &match{InterpretableCall: call, pattern: compiled, steps: stepsOf(pattern), run: run}
+	if call.Function() == "findAll" {
+		m.all = newSought(compiled)
+	}
+	return m, nil
 }
 
 // stepsOf returns how many steps a pattern takes for each character at most, about.
@@ -480,7 +484,7 @@ func (m *match) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 			return types.Bool(matchesWhile(w, m.pattern, string(text)))
 		}
 	}
-	if m.Function() == "findAll" {
+	if m.all != nil {
 		return m.all.all(workOf(frame), args)
 	}
 	return m.run(m.pattern, args)

@@ -72,7 +72,7 @@ func (m *treeMap) IsZeroValue() bool                { return len(m.members) == 0
 func (m *treeMap) Equal(other ref.Val) ref.Val      { return m.inLanguage().Equal(other) }
 func (m *treeMap) Iterator() traits.Iterator        { return m.inLanguage().Iterator() }
 func (m *treeMap) Fold(f traits.Folder)             { types.ToFoldableMap(m.inLanguage()).Fold(f) }
-func (m *treeMap) ConvertToType(t ref.Type) ref.Val { return converted(m, m.inLanguage(), t) }
+func (m *treeMap) ConvertToType(t ref.Type) ref.Val { return m.inLanguage().ConvertToType(t) }
 
 func (m *treeMap) String() string { return fmt.Sprint(m.inLanguage()) }
 
@@ -102,20 +102,12 @@ func (l *treeList) Add(other ref.Val) ref.Val        { return l.inLanguage().Add
 func (l *treeList) Contains(item ref.Val) ref.Val    { return l.inLanguage().Contains(item) }
 func (l *treeList) Equal(other ref.Val) ref.Val      { return l.inLanguage().Equal(other) }
 func (l *treeList) Fold(f traits.Folder)             { types.ToFoldableList(l.inLanguage()).Fold(f) }
-func (l *treeList) ConvertToType(t ref.Type) ref.Val { return converted(l, l.inLanguage(), t) }
+func (l *treeList) ConvertToType(t ref.Type) ref.Val { return l.inLanguage().ConvertToType(t) }
 
 func (l *treeList) String() string { return fmt.Sprint(l.inLanguage()) }
 
 func (l *treeList) ConvertToNative(t reflect.Type) (any, error) {
 	return l.inLanguage().ConvertToNative(t)
-}
-
-// converted converts a value of a tree as the language converts the same value of its own.
-func converted(v, same ref.Val, t ref.Type) ref.Val {
-	if t == v.Type() {
-		return v
-	}
-	return same.ConvertToType(t)
 }
 
 // treeIterator iterates over the items of a list.
