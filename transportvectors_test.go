@@ -424,7 +424,7 @@ func TestH4_ClientsThatSendOneByteAtATimeAreCut(t *testing.T) {
 			require.NoError(t, err)
 			dripping.Go(func() { drip(slowly, strings.Repeat(" ", 300)) })
 			took, answer := untilClosed(slowly)
-			require.LessOrEqual(t, took, 40*time.Second, "a body")
+			require.LessOrEqual(t, took, 31*time.Second, "a body")
 			if user == "" {
 				require.Contains(t, answer, " 403 ", "nobody waits for the body of a stranger")
 				require.Less(t, took, 5*time.Second)

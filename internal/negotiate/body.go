@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/cbor"
@@ -173,12 +174,12 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	}
 	ctx := r.Context()
 	began := time.Now()
-	reading := interruptible(ctx, w)
 	x := request.ExchangeFrom(ctx)
-	var hold *flow.Hold
+	start, hold := began, (*flow.Hold)(nil)
 	if x != nil {
-		hold = &x.Body
+		start, hold = x.Start, &x.Body
 	}
+	reading := interruptible(ctx, w, start.Add(bodyTime))
 	waiting := yieldSoon(x, w)
 	data, err := readAll(ctx, r.Body, r.ContentLength, limit, hold)
 	if waiting.end() {
@@ -186,6 +187,8 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	}
 	reading.release()
 	switch {
+	case err != nil && reading.late.Load():
+		return nil, status.From(context.DeadlineExceeded)
 	case err == nil && int64(len(data)) > limit:
 		Linger(w, r)
 		return nil, status.TooLarge(limit)
@@ -215,26 +218,37 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	return nil, status.BadRequest("the request body could not be read completely")
 }
 
-// interruptible makes the end of ctx interrupt reads of the request body. net/http does not do this
-// by itself. The caller must release it when it has finished reading.
+// bodyTime is how long after its beginning a request may still wait for its body. It is shorter than the
+// time of a write: what is complete has time left to be carried out, and connections that send a byte
+// now and then are closed within 35 seconds, also when there are thousands (H4).
+const bodyTime = 30 * time.Second
+
+// interruptible makes the end of ctx, and the time last, interrupt reads of the request body. net/http does
+// not do this by itself. The caller must release it when it has finished reading.
 //
 // If the writer does not support deadlines, interruptible has no effect. This is the case in tests
 // and in servers with another way to end reads.
-func interruptible(ctx context.Context, w http.ResponseWriter) *interruption {
+func interruptible(ctx context.Context, w http.ResponseWriter, last time.Time) *interruption {
 	i := &interruption{w: w}
 	if ctx.Done() == nil {
 		return i
 	}
-	i.running.Add(1)
+	i.running.Add(2)
 	i.stop = context.AfterFunc(ctx, i.interrupt)
+	i.last = time.AfterFunc(time.Until(last), func() {
+		i.late.Store(true)
+		i.interrupt()
+	})
 	return i
 }
 
-// interruption is what ends reads of a body when a context ends.
+// interruption is what ends reads of a body when a context ends, or when it takes too long.
 type interruption struct {
 	w       http.ResponseWriter
-	stop    func() bool    // nil if the context does not end
-	running sync.WaitGroup // interrupt, unless it was stopped
+	stop    func() bool // nil if the context does not end
+	last    *time.Timer
+	late    atomic.Bool    // the body has taken too long
+	running sync.WaitGroup // interrupt, twice, unless it was stopped
 }
 
 func (i *interruption) interrupt() {
@@ -243,7 +257,17 @@ func (i *interruption) interrupt() {
 }
 
 func (i *interruption) release() {
-	if i.stop == nil || i.stop() {
+	if i.stop == nil {
+		return
+	}
+	unstopped := 2
+	for _, stop := range []func() bool{i.stop, i.last.Stop} {
+		if stop() {
+			i.running.Done()
+			unstopped--
+		}
+	}
+	if unstopped == 0 {
 		return
 	}
 	i.running.Wait()

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -259,67 +260,129 @@ func (x *target) uploads() time.Duration {
 	return time.Since(begun)
 }
 
-// TestSEC_H1_H2_H4_H5_S1_AttacksOnTheRunningServer attacks the program. A good client is answered
-// all the time. In the long form, everything is reaped in time and memory is bounded.
-func TestSEC_H1_H2_H4_H5_S1_AttacksOnTheRunningServer(t *testing.T) {
-	x := newTarget(t)
-	x.baseline, _ = x.measure(x.after(baselineFor))
+// attack is one of the attacks. It returns how long the server took to close the last connection.
+type attack struct {
+	name string
+	run  func(x *target) time.Duration
+}
+
+func attacks() []attack {
 	post := "POST " + widgetsPath + " HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n"
 	headers := head2()
 	settings := frame2(4, 0, 0, nil)
-	type attack struct {
-		name string
-		run  func() time.Duration // returns how long the server took to close the last connection
-	}
-	var table bytes.Buffer
-	_, _ = fmt.Fprintf(&table, "\n%d connections, %d CPUs; good client before: p99 %s\n%-28s %10s %10s %8s %10s %10s\n", x.n, runtime.NumCPU(), x.baseline.Round(time.Microsecond),
-		"attack", "reaped in", "p99", "times", "gets", "resident")
-	for _, a := range []attack{
-		{"slow handshakes", func() time.Duration { return x.slow("", "\x16\x03\x01\x02", true) }},
-		{"slow heads", func() time.Duration { return x.slow("http/1.1", "GET / HTTP/1.1\r\nX-Slow: ", false) }},
-		{"slow bodies, anonymous", func() time.Duration { return x.slow("http/1.1", post+"\r\n{", false) }},
-		{"slow bodies, a user", func() time.Duration {
+	return []attack{
+		{"slow handshakes", func(x *target) time.Duration { return x.slow("", "\x16\x03\x01\x02", true) }},
+		{"slow heads", func(x *target) time.Duration { return x.slow("http/1.1", "GET / HTTP/1.1\r\nX-Slow: ", false) }},
+		{"slow bodies, anonymous", func(x *target) time.Duration { return x.slow("http/1.1", post+"\r\n{", false) }},
+		{"slow bodies, a user", func(x *target) time.Duration {
 			return x.slow("http/1.1", post+"Authorization: Bearer slow-token\r\n\r\n{", false)
 		}},
-		{"rapid reset", func() time.Duration {
+		{"rapid reset", func(x *target) time.Duration {
 			return x.flood(settings, func(i int) []byte {
 				stream := uint32(2*i + 1) //nolint:gosec // small
 				return append(frame2(1, 5, stream, headers), frame2(3, 0, stream, []byte{0, 0, 0, 8})...)
 			})
 		}},
-		{"CONTINUATION flood", func() time.Duration {
+		{"CONTINUATION flood", func(x *target) time.Duration {
 			return x.flood(append(settings, frame2(1, 1, 1, headers)...), func(int) []byte { return frame2(9, 0, 1, []byte{0, 1, 'x', 1, 'y'}) })
 		}},
-		{"unauthenticated uploads", x.uploads},
-	} {
-		before := x.descriptors()
-		done, reaped, most := make(chan struct{}), time.Duration(0), 0
-		go func() {
-			defer close(done)
-			reaped = a.run()
-		}()
-		peak := make(chan struct{})
-		go func() {
-			defer close(peak)
-			for over := false; !over; {
-				most = max(most, x.resident())
-				select {
-				case <-done:
-					over = true
-				case <-time.After(betweenRequest * 20):
-				}
-			}
-		}()
-		p99, reads := x.measure(done)
-		<-peak
-		_, _ = fmt.Fprintf(&table, "%-28s %10s %10s %8.1f %10d %7d MiB\n", a.name, reaped.Round(time.Millisecond), p99.Round(time.Microsecond), float64(p99)/float64(x.baseline), reads, most>>20)
-		if x.long {
-			if strings.HasPrefix(a.name, "slow") {
-				require.LessOrEqual(t, reaped, mostReaped, a.name)
-			}
-			require.LessOrEqual(t, most, mostResident, a.name)
-			require.Eventually(t, func() bool { return x.descriptors() <= before+settled }, mostReaped, 100*time.Millisecond, "%s: connections are left", a.name)
+		{"unauthenticated uploads", (*target).uploads},
+	}
+}
+
+// attackerVariable has a test only run one attack: its value is the address of the server and the name of the attack.
+const attackerVariable = "KINDWRIGHT_ATTACKER"
+
+// attackOnly is what the process of an attacker does. It prints how long the connections lasted.
+func attackOnly(t *testing.T, what string) {
+	t.Helper()
+	address, name, _ := strings.Cut(what, " ")
+	x := &target{t: t, address: address, n: int(fromEnvironment(t, attackVariable, shortAttack)), long: true} //nolint:gosec // a number of connections
+	for _, a := range attacks() {
+		if a.name == name {
+			_, _ = fmt.Fprintf(os.Stdout, "\nreaped %d\n", a.run(x))
+			return
 		}
+	}
+	t.Fatalf("there is no attack %q", name)
+}
+
+// apart runs an attack in a process of its own, which yields to every other: attackers have machines of
+// their own, and take no processor from the server and from its good client.
+func (x *target) apart(name string) (reaped time.Duration, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	c := exec.CommandContext(x.t.Context(), "nice", "-n", "19", program, "-test.run", "^"+x.t.Name()+"$", "-test.v", "-test.timeout", "10m") //nolint:gosec // ourselves
+	c.Env = append(os.Environ(), attackerVariable+"="+x.address+" "+name)
+	out, err := c.Output()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: %s", name, err, out)
+	}
+	for line := range strings.Lines(string(out)) {
+		var took int64
+		if _, err := fmt.Sscanf(line, "reaped %d", &took); err == nil {
+			return time.Duration(took), nil
+		}
+	}
+	return 0, fmt.Errorf("%s: the attacker did not say how long it took: %s", name, out)
+}
+
+// undergo runs an attack while the good client reads, and returns what there is to say of it: how long the last connection
+// lasted, the good client's p99, how often it read, and the server's largest memory.
+func (x *target) undergo(a attack) (reaped, p99 time.Duration, reads, most int) {
+	done, err := make(chan struct{}), error(nil)
+	go func() {
+		defer close(done)
+		if x.long {
+			reaped, err = x.apart(a.name)
+		} else {
+			a.run(x)
+		}
+	}()
+	peak := make(chan struct{})
+	go func() {
+		defer close(peak)
+		for over := false; !over; {
+			most = max(most, x.resident())
+			select {
+			case <-done:
+				over = true
+			case <-time.After(betweenRequest * 20):
+			}
+		}
+	}()
+	p99, reads = x.measure(done)
+	<-peak
+	require.NoError(x.t, err)
+	return reaped, p99, reads, most
+}
+
+// TestSEC_H1_H2_H4_H5_S1_AttacksOnTheRunningServer attacks the program. A good client is answered
+// all the time. In the long form, everything is reaped in time and memory is bounded.
+func TestSEC_H1_H2_H4_H5_S1_AttacksOnTheRunningServer(t *testing.T) {
+	if what, ok := os.LookupEnv(attackerVariable); ok {
+		attackOnly(t, what)
+		return
+	}
+	x := newTarget(t)
+	x.baseline, _ = x.measure(x.after(baselineFor))
+	var table bytes.Buffer
+	_, _ = fmt.Fprintf(&table, "\n%d connections, %d CPUs; good client before: p99 %s\n%-28s %10s %10s %8s %10s %10s\n", x.n, runtime.NumCPU(), x.baseline.Round(time.Microsecond),
+		"attack", "reaped in", "p99", "times", "gets", "resident")
+	for _, a := range attacks() {
+		before := x.descriptors()
+		reaped, p99, reads, most := x.undergo(a)
+		_, _ = fmt.Fprintf(&table, "%-28s %10s %10s %8.1f %10d %7d MiB\n", a.name, reaped.Round(time.Millisecond), p99.Round(time.Microsecond), float64(p99)/float64(x.baseline), reads, most>>20)
+		if !x.long {
+			continue
+		}
+		if strings.HasPrefix(a.name, "slow") {
+			require.LessOrEqual(t, reaped, mostReaped, a.name)
+		}
+		require.LessOrEqual(t, most, mostResident, a.name)
+		require.Eventually(t, func() bool { return x.descriptors() <= before+settled }, mostReaped, 100*time.Millisecond, "%s: connections are left", a.name)
 	}
 	if x.long {
 		t.Log(table.String())
