@@ -405,6 +405,7 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 func closeAfter(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 2 {
 		w.Header().Set("Connection", "close") // net/http sends GOAWAY after the answer
+		leave(r.Context())
 	}
 }
 

@@ -2,6 +2,7 @@ package kindwright
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -222,6 +223,7 @@ type connection struct {
 	user   string
 	owned  bool
 	closed bool
+	fair   *fairConn // below TLS
 
 	requests int       // that a handler serves now
 	since    time.Time // the end of the last one; zero before that
@@ -232,10 +234,20 @@ type connectionKey struct{}
 // open is the ConnContext of Run's server.
 func (l *load) open(ctx context.Context, conn net.Conn) context.Context {
 	c := &connection{}
+	if t, ok := conn.(*tls.Conn); ok {
+		c.fair, _ = t.NetConn().(*fairConn)
+	}
 	l.mu.Lock()
 	l.connections[conn] = c
 	l.mu.Unlock()
 	return context.WithValue(ctx, connectionKey{}, c)
+}
+
+// leave says that the connection of a request was told to end. What its client still sends is read slowly.
+func leave(ctx context.Context) {
+	if c, ok := ctx.Value(connectionKey{}).(*connection); ok && c.fair != nil {
+		c.fair.leaving.Store(true)
+	}
 }
 
 // changed is the ConnState of Run's server.

@@ -239,7 +239,7 @@ func (s *Server) Run(ctx context.Context, opts ...RunOption) error {
 	}
 	server := s.httpServer(cfg)
 	failed := make(chan error, 1)
-	s.running.Go(func() { failed <- server.ServeTLS(listener, "", "") })
+	s.running.Go(func() { failed <- server.ServeTLS(fairListener{listener}, "", "") })
 	if cfg.freeWhenIdle {
 		s.running.Go(func() { newIdler().run(background) })
 	}
