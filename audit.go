@@ -184,6 +184,11 @@ func (r *recording) judge() {
 	r.auditor.levels[max(slices.Index(auditLevels[:], r.verdict.Level), 0)].Add(1)
 }
 
+// asks reports whether the record, if there is one, shows how long the parts of the request take.
+func (r *recording) asks() bool {
+	return r != nil && (!r.judged || r.verdict.Level != audit.LevelNone)
+}
+
 func (r *recording) attributes() authz.Attributes {
 	if info := r.x.Info.Load(); info != nil {
 		return attributesOf(info)

@@ -85,7 +85,7 @@ func (w *response) Write(p []byte) (int, error) {
 
 // clock returns the time if the audit log or a tracer may want to know how long it takes to send something.
 func (w *response) clock() (now time.Time) {
-	if w.recording != nil || w.exchange.Span() != nil {
+	if w.recording.asks() || w.exchange.Span() != nil {
 		now = time.Now()
 	}
 	return now

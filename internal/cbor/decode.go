@@ -62,6 +62,7 @@ type decoder struct {
 	out   []byte
 	limit int
 	names []span // of all open objects
+	turns json.Turns
 }
 
 // span is where a name stands in the document.
@@ -80,6 +81,7 @@ func (d *decoder) head() (head, error) {
 	if d.pos >= len(d.data) {
 		return head{}, errEnd
 	}
+	d.turns.At(d.pos)
 	h := head{major: d.data[d.pos] &^ 0x1f, info: d.data[d.pos] & 0x1f}
 	d.pos++
 	var size int

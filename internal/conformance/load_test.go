@@ -34,7 +34,8 @@ var (
 	loadEvery   = flag.Duration("load-every", 0, "how long that client waits between two gets")
 	loadSends   = flag.Int("load-sends", 1, "how many bodies each client sends at least; they go on until the gets are done")
 	loadApart   = flag.Bool("load-apart", false, "the clients with the bodies are a process of their own, with the lowest priority, so that they do not take the processors from the server")
-	loadAgainst = flag.String("load-against", "", "what is set in that process: the URL of the server")
+	loadAgainst = flag.String("load-against", "", "what is set in such a process: the URL of the server")
+	loadGood    = flag.Bool("load-good", false, "what is set in the process of the client that does no harm")
 )
 
 // costly are bodies that take the most memory, of those that are known, and are of several encodings.
@@ -101,6 +102,33 @@ func attackersApart(ctx context.Context, t *testing.T, url string) (counted *ans
 	return counted, func() {
 		<-read
 		_ = c.Wait() // the context has ended it
+	}
+}
+
+// getsApart measures the gets of a client in a process of its own, as clients are. In the server's process, each of them
+// would wait for its turn at both ends.
+func getsApart(t *testing.T, url string) (took []time.Duration) {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), program, "-test.run", "^"+t.Name()+"$", "-test.v", "-load-against", url, "-load-good", //nolint:gosec // ourselves
+		"-load-gets", strconv.Itoa(*loadGets), "-load-every", loadEvery.String()).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for line := range strings.Lines(string(out)) {
+		var ns int64
+		if _, err := fmt.Sscanf(line, "took %d", &ns); err == nil {
+			took = append(took, time.Duration(ns))
+		}
+	}
+	require.Len(t, took, *loadGets)
+	return took
+}
+
+// onlyGets is what the process of that client does.
+func onlyGets(t *testing.T) {
+	t.Helper()
+	for _, took := range gets(t, *loadAgainst) {
+		_, _ = fmt.Fprintf(os.Stdout, "took %d\n", took)
 	}
 }
 
@@ -173,9 +201,17 @@ func lateness(ctx context.Context) <-chan []time.Duration {
 // do not take the server from others. "make memory-load" does it with 1,000 clients, and states the
 // peak of the resident memory and what a get takes alone and among them.
 func TestS1_WorstBodiesAtOnce(t *testing.T) {
-	if *loadAgainst != "" {
+	switch {
+	case *loadGood:
+		onlyGets(t)
+		return
+	case *loadAgainst != "":
 		attackOnly(t)
 		return
+	}
+	measure := gets
+	if *loadApart {
+		measure = getsApart
 	}
 	s := startInMemory(t, withCBOR, everybody, kindwright.Serve(
 		registry.Kind[Hamper]{Group: group, Version: "v1", Plural: "hampers"},
@@ -183,7 +219,7 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 	s.tidy()
 	web := httptest.NewServer(s.api)
 	defer web.Close()
-	alone := gets(t, web.URL)
+	alone := measure(t, web.URL)
 
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
@@ -200,7 +236,7 @@ func TestS1_WorstBodiesAtOnce(t *testing.T) {
 		counted, wait = attackers(ctx, web.URL)
 	}
 	late := lateness(ctx)
-	among := gets(t, web.URL)
+	among := measure(t, web.URL)
 	stop()
 	wait()
 	runtime.ReadMemStats(&after)

@@ -41,7 +41,7 @@ type Bodies struct {
 	mu           sync.Mutex
 	read         int64
 	users        map[string]int64 // of read
-	freed        chan struct{}    // closed when something is given back of read; nil if nobody waits
+	wants        []*want          // who waits for room, in order
 	small, large lane
 	lingering    int
 }
@@ -85,36 +85,50 @@ type Hold struct {
 // For returns a hold of a user. The caller must call Release.
 func (b *Bodies) For(user string) Hold { return Hold{of: b, user: user} }
 
+// want is what a hold waits for.
+type want struct {
+	hold  *Hold
+	bytes int64
+	ready chan struct{} // closed when the hold has got it
+}
+
 // Grow makes the hold take size bytes in all for a body that arrives. It waits for room, and reports
 // whether there was any.
 func (h *Hold) Grow(ctx context.Context, size int64) bool {
-	freed, ok := h.grow(size)
-	if ok {
+	more := size - Free - h.read
+	b := h.of
+	if b == nil || more <= 0 {
 		return true
 	}
+	b.mu.Lock()
+	if b.take(h, more) {
+		b.mu.Unlock()
+		return true
+	}
+	w := &want{h, more, make(chan struct{})}
+	b.wants = append(b.wants, w)
+	b.mu.Unlock()
 	patience := time.NewTimer(Patience)
 	defer patience.Stop()
-	for {
-		select {
-		case <-freed:
-		case <-patience.C:
-			return false
-		case <-ctx.Done():
-			return false
-		}
-		if freed, ok = h.grow(size); ok {
-			return true
-		}
+	select {
+	case <-w.ready:
+		return true
+	case <-patience.C:
+	case <-ctx.Done():
 	}
+	return !b.forgo(w)
 }
 
-// grow is Grow that does not wait, but returns for what.
-func (h *Hold) grow(size int64) (freed <-chan struct{}, ok bool) {
-	more := size - Free - h.read
-	if h.of == nil || more <= 0 {
-		return nil, true
+// forgo takes somebody out of those who wait for room, and reports whether they were there.
+func (b *Bodies) forgo(w *want) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.wants, w)
+	if i < 0 {
+		return false
 	}
-	return h.take(more)
+	b.wants = slices.Delete(b.wants, i, i+1)
+	return true
 }
 
 // Count takes what of each body is not counted, without waiting, and reports whether there was room. It is
@@ -123,25 +137,32 @@ func (h *Hold) Count() bool {
 	if h.of == nil {
 		return true
 	}
-	_, ok := h.take(Free)
-	return ok
+	h.of.mu.Lock()
+	defer h.of.mu.Unlock()
+	return h.of.take(h, Free)
 }
 
-// take takes bytes, or returns what to wait for.
-func (h *Hold) take(more int64) (freed <-chan struct{}, ok bool) {
-	b := h.of
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// take gives a hold more bytes if there is room. The caller has the lock.
+func (b *Bodies) take(h *Hold, more int64) bool {
 	if b.read+more > b.reading || b.users[h.user]+more > b.perUser {
-		if b.freed == nil {
-			b.freed = make(chan struct{})
-		}
-		return b.freed, false
+		return false
 	}
 	b.read += more
 	b.users[h.user] += more
 	h.read += more
-	return nil, true
+	return true
+}
+
+// give gives room to those who wait for it. Nobody is woken for whom there is none: hundreds may wait, and others
+// would stand behind all of them whenever a body is done. The caller has the lock.
+func (b *Bodies) give() {
+	b.wants = slices.DeleteFunc(b.wants, func(w *want) bool {
+		if !b.take(w.hold, w.bytes) {
+			return false
+		}
+		close(w.ready)
+		return true
+	})
 }
 
 // Decode waits until the hold can take what decoding a body of size bytes needs. The error is that
@@ -257,10 +278,7 @@ func (h *Hold) Release() {
 		delete(b.users, h.user)
 	}
 	h.read = 0
-	if b.freed != nil {
-		close(b.freed)
-		b.freed = nil
-	}
+	b.give()
 }
 
 // Linger reports whether a refused body may be read for a while, and counts it. If it may, the caller

@@ -2,8 +2,11 @@ package flow_test
 
 import (
 	"context"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -24,6 +27,47 @@ func TestS1_Limiter(t *testing.T) {
 	l.Leave(flow.Writing, "b")
 	l.Leave(flow.Writing, "a")
 	require.True(t, l.Enter(flow.Writing, "c", false))
+}
+
+// Those who wait get room in order, each when there is enough, and nobody stands in the way of smaller ones.
+func TestS1_RoomForBodiesIsGivenInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const mib = 1 << 20
+		b := flow.NewBodies(4*mib, mib)
+		var holds [5]flow.Hold
+		for i := range holds {
+			holds[i] = b.For(strconv.Itoa(i))
+		}
+		require.True(t, holds[0].Grow(t.Context(), 2*mib+flow.Free))
+		require.True(t, holds[1].Grow(t.Context(), 2*mib+flow.Free))
+		var mu sync.Mutex
+		got := map[int]bool{}
+		for i, size := range map[int]int64{2: 2 * mib, 3: mib, 4: mib} {
+			time.Sleep(time.Millisecond)
+			go func() {
+				time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+				ok := holds[i].Grow(t.Context(), size+flow.Free)
+				mu.Lock()
+				defer mu.Unlock()
+				got[i] = ok
+			}()
+		}
+		time.Sleep(100 * time.Millisecond)
+		require.Empty(t, got)
+		holds[0].Release()
+		synctest.Wait()
+		require.Equal(t, map[int]bool{2: true}, got, "the first takes all that there is")
+		holds[1].Release()
+		synctest.Wait()
+		require.Equal(t, map[int]bool{2: true, 3: true, 4: true}, got)
+		late := b.For("late")
+		require.False(t, late.Grow(t.Context(), 1+flow.Free), "after two seconds")
+		for i := range holds {
+			holds[i].Release()
+		}
+		require.True(t, late.Grow(t.Context(), 2*mib+flow.Free), "nothing is kept for those who have gone")
+		late.Release()
+	})
 }
 
 func TestS1_BodiesThatArrive(t *testing.T) { synctest.Test(t, bodiesThatArrive) }

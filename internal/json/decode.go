@@ -76,7 +76,7 @@ func DecodeTree(data []byte, o TreeOptions) (any, error) {
 	if d.maxDepth <= 0 {
 		d.maxDepth = DefaultMaxDepth
 	}
-	d.duplicates, d.reported = o.Duplicates, 0
+	d.duplicates, d.reported, d.turns = o.Duplicates, 0, Turns{}
 	d.shared, d.floats, d.kept = o.Shared, o.Floats, o.Kept
 	d.ahead = 2 * len(data)
 	d.left, d.quota = math.MaxInt, 0
@@ -113,7 +113,8 @@ type decoder struct {
 	maxDepth   int
 	duplicates func(path string)
 	reported   int
-	left       int    // of TreeOptions.Memory
+	left       int // of TreeOptions.Memory
+	turns      Turns
 	ahead      int    // how many more bytes to look at in advance
 	quota      int    // of what one of the members of metadata may take; zero for no bound
 	path       []Step // the open objects and arrays with the current position in each
@@ -152,6 +153,7 @@ func (d *decoder) document() (any, error) {
 
 // take accounts for n bytes of the tree.
 func (d *decoder) take(n int) *SyntaxError {
+	d.turns.At(d.pos)
 	if d.left -= n; d.left < 0 {
 		return &SyntaxError{Offset: int64(d.pos), TooLarge: true, Reason: "the values up to here would take too much memory: send fewer or larger ones"}
 	}

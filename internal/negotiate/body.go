@@ -373,6 +373,8 @@ const (
 	lingerBytes = 64 << 20
 	lingerIdle  = 2 * time.Second  // without a byte
 	lingerTime  = 15 * time.Second // in all
+	lingerPiece = 64 << 10
+	lingerRest  = 2 * time.Millisecond // after each piece
 )
 
 // Linger discards the rest of a body that is refused, for a short time. Otherwise the connection
@@ -382,6 +384,9 @@ const (
 //
 // A client that waits for leave to send its body has sent nothing, and is answered at once. So is
 // everybody while the bodies of too many others are read like this.
+//
+// The body is read in pieces, with a rest after each. Clients that come again at once would otherwise keep
+// others waiting behind the thousands of reads that their bodies take.
 func Linger(w http.ResponseWriter, r *http.Request) {
 	if r.Body == nil || r.ContentLength == 0 || r.Body == http.NoBody {
 		return
@@ -403,7 +408,7 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 		defer done()
 	}
 	connection, began := http.NewResponseController(w), time.Now()
-	room := make([]byte, 16<<10)
+	room := make([]byte, lingerPiece)
 	for read := 0; read < lingerBytes && time.Since(began) < lingerTime; {
 		if connection.SetReadDeadline(time.Now().Add(lingerIdle)) != nil {
 			return // a read could last for ever
@@ -412,6 +417,7 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 		if read += n; err != nil {
 			break
 		}
+		time.Sleep(lingerRest)
 	}
 	_ = connection.SetReadDeadline(time.Time{})
 }

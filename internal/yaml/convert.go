@@ -149,6 +149,24 @@ const maxEmpty = 16
 
 var errDocuments = errors.New("more than one YAML document")
 
+// reader reads a document, and lets other goroutines run.
+type reader struct {
+	data  []byte
+	read  int
+	turns json.Turns
+}
+
+// Read reads the next part of the document.
+func (r *reader) Read(p []byte) (int, error) {
+	r.turns.At(r.read)
+	if r.read == len(r.data) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.data[r.read:])
+	r.read += n
+	return n, nil
+}
+
 // decode decodes exactly one document.
 func decode(data []byte) (value any, err error) {
 	// The library is a port from C and reports its own errors with panics. A panic that it fails to
@@ -158,7 +176,7 @@ func decode(data []byte) (value any, err error) {
 			value, err = nil, errors.New("the YAML document cannot be read")
 		}
 	}()
-	d := yaml.NewDecoder(bytes.NewReader(data))
+	d := yaml.NewDecoder(&reader{data: data})
 	d.SetStrict(true)
 	first := document{merges: mayMerge(data)}
 	switch err := d.Decode(&first); {
