@@ -188,6 +188,10 @@ func (c *cluster) cascade(ctx context.Context) error {
 func (c *cluster) gone(ctx context.Context, namespace, selector string) error {
 	return c.until(ctx, "nothing with "+selector+" is left", func(ctx context.Context) (string, error) {
 		o := metav1.ListOptions{LabelSelector: selector}
+		deployments, err := c.client.AppsV1().Deployments(namespace).List(ctx, o) // one that is deleted in the foreground goes last
+		if err != nil {
+			return "", err
+		}
 		pods, err := c.client.CoreV1().Pods(namespace).List(ctx, o)
 		if err != nil {
 			return "", err
@@ -196,7 +200,7 @@ func (c *cluster) gone(ctx context.Context, namespace, selector string) error {
 		if err != nil {
 			return "", err
 		}
-		return differ("pods and replica sets", len(pods.Items)+len(sets.Items), 0), nil
+		return differ("deployments, pods and replica sets", len(deployments.Items)+len(pods.Items)+len(sets.Items), 0), nil
 	})
 }
 
