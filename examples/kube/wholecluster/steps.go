@@ -47,7 +47,7 @@ func template(app, image string) corev1.PodTemplateSpec {
 
 func deployment(name string, replicas int) *appsv1.Deployment {
 	n := int32(replicas) //nolint:gosec // small
-	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: appsv1.DeploymentSpec{
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labelled(name)}, Spec: appsv1.DeploymentSpec{
 		Replicas: &n, Selector: &metav1.LabelSelector{MatchLabels: labelled(name)}, Template: template(name, "image:1"),
 	}}
 }
