@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ func parseOrigins(list []string) (origins, error) {
 		switch {
 		case err != nil:
 			return o, fmt.Errorf("Access.Origins[%d]: %w", i, err)
-		case !strings.HasSuffix(text, "$") || strings.HasSuffix(text, `\$`) || alternates(text):
+		case !isBound(text):
 			// Otherwise https://shop.example.evil.example would do.
 			return o, fmt.Errorf("Access.Origins[%d]: the pattern %q must begin with ^ and end with $, with alternatives in brackets", i, text)
 		}
@@ -40,25 +41,12 @@ func parseOrigins(list []string) (origins, error) {
 	return o, nil
 }
 
-// alternates reports whether a pattern has alternatives outside brackets, which ^ and $ would each
-// bind on one side only.
-func alternates(pattern string) bool {
-	depth := 0
-	for i := 0; i < len(pattern); i++ {
-		switch pattern[i] {
-		case '\\':
-			i++
-		case '(', '[':
-			depth++
-		case ')', ']':
-			depth--
-		case '|':
-			if depth <= 0 {
-				return true
-			}
-		}
-	}
-	return false
+// isBound reports whether a pattern matches from the beginning to the end of a text, and nothing within one.
+// Alternatives outside brackets would each be bound on one side only. The parser decides: what looks like a
+// bracket or an anchor may be a character.
+func isBound(pattern string) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	return err == nil && re.Op == syntax.OpConcat && re.Sub[0].Op == syntax.OpBeginText && re.Sub[len(re.Sub)-1].Op == syntax.OpEndText
 }
 
 // allow reports whether the pages of an origin may use the server.

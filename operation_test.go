@@ -263,12 +263,17 @@ func TestOPS_06_PagesOfAllowedOriginsReadAnswers(t *testing.T) {
 		require.Contains(t, res.Header.Values("Vary"), "Origin", "or a cache gives this answer to an allowed page")
 	}
 	require.Equal(t, 403, from("DELETE", "https://evil.example.com").StatusCode)
-	for _, pattern := range []string{"^https://shop", `^https://shop\$`, "^(", "^https://a$|^https://b$", "https://.*"} {
+	for _, pattern := range []string{
+		"^https://shop", `^https://shop\$`, "^(", "^https://a$|^https://b$", "https://.*",
+		"^https://a[(]|https://b$", `^https://\Q(\E|https://b$`, "^?https://a$", "^*https://a$", `^https://a\\\$`,
+	} {
 		_, err := kindwright.New(memory.New(), kindwright.Access{Origins: []string{pattern}})
 		require.ErrorContains(t, err, "Access.Origins[0]", pattern)
 	}
-	_, err := kindwright.New(memory.New(), kindwright.Access{Origins: []string{"^https://(a|b)[|]$"}})
-	require.NoError(t, err)
+	for _, pattern := range []string{"^https://(a|b)[|]$", `^https://a\\$`, "^https://a(:|$)$"} {
+		_, err := kindwright.New(memory.New(), kindwright.Access{Origins: []string{pattern}})
+		require.NoError(t, err, pattern)
+	}
 }
 
 func TestOPS_06_StrictTransportSecurity(t *testing.T) {

@@ -282,6 +282,45 @@ func TestAUTHZCFG_13_15_16_18_Conditions(t *testing.T) {
 	}
 }
 
+// A file and what it names do not change at once. The file that came first counts when the other is there.
+func TestCFG_05_AConnectionFileMayComeAfterTheFileThatNamesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path, named := filepath.Join(t.TempDir(), "authz.yaml"), filepath.Join(t.TempDir(), "late.yaml")
+		write := func(path, document string) {
+			require.NoError(t, os.WriteFile(path+".new", []byte(document), 0o600))
+			require.NoError(t, os.Rename(path+".new", path))
+			time.Sleep(2 * time.Second)
+		}
+		write(path, head+"authorizers: [{type: Names, name: names}]")
+		z, err := config.OpenAuthorization(path, config.AuthorizationOptions{Types: types(), ServerID: "me"})
+		require.NoError(t, err)
+		asks := func() bool { // whether the new configuration is in effect
+			d, _, err := z.Authorize(t.Context(), question)
+			require.NoError(t, err)
+			return d == authz.Deny
+		}
+		write(path, head+"authorizers: [{type: AlwaysDeny, name: deny}, {type: Names, name: names}, {type: Webhook, name: hook, webhook: "+hook(named)+"}]")
+		for range 3 {
+			require.False(t, asks())
+			require.ErrorContains(t, z.Healthy(t.Context()), "late.yaml")
+			time.Sleep(2 * time.Second)
+		}
+		write(named, "{")
+		require.False(t, asks())
+		text, err := os.ReadFile(connectionFile(t, "https://example.dev"))
+		require.NoError(t, err)
+		write(named, string(text))
+		require.True(t, asks())
+		require.NoError(t, z.Healthy(t.Context()))
+		var r metrics.Registry
+		z.CollectMetrics(&r)
+		var out bytes.Buffer
+		require.NoError(t, metrics.Write(&out, r.Families()))
+		require.Regexp(t, `automatic_reloads_total\{.*,status="failure"\} 2\n`, out.String(), "the same failure counts once")
+		require.Regexp(t, `automatic_reloads_total\{.*,status="success"\} 1\n`, out.String())
+	})
+}
+
 func TestCFG_05_AReloadKeepsTheTypesOfTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "authz.yaml")

@@ -2,9 +2,11 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/go-logr/logr"
@@ -82,12 +84,19 @@ var (
 // Source: AUTHZCFG-01, CFG-05.
 func OpenAuthorization(path string, o AuthorizationOptions) (*Authorizer, error) {
 	z := &Authorizer{made: &made{options: o}}
-	live, err := documents.Follow(path, z.read, documents.LiveOptions{Log: o.Logger, Name: "authorization", ServerID: o.ServerID})
+	live, err := documents.Follow(path, z.read, documents.LiveOptions{Log: o.Logger, Name: "authorization", ServerID: o.ServerID, Again: namesFiles})
 	if err != nil {
 		return nil, err
 	}
 	z.live = live
 	return z, nil
+}
+
+// namesFiles reports whether a configuration is bad because of a connection, whose file may come later than the
+// one that names it. Then the latter is right without a change.
+func namesFiles(err error) bool {
+	wrong, ok := errors.AsType[*documents.InvalidError](err)
+	return ok && slices.ContainsFunc(wrong.Fields, func(e status.FieldError) bool { return strings.Contains(e.Field, ".connectionInfo.") })
 }
 
 // NewAuthorizer makes the authorizer of a configuration, which must be defaulted.

@@ -4,19 +4,14 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/audit"
 )
 
-// legacy is the line of the format of that name. Text of clients is quoted, so that it cannot end
-// the line.
+// legacy is the line of the format of that name, as kube-apiserver writes it: for both stages it begins
+// with the time at which the request came. Text of clients is quoted, so that it cannot end the line.
 func legacy(e *audit.Event) []byte {
-	quote := func(s string) string {
-		if s == "" {
-			return `"<none>"`
-		}
-		return strconv.Quote(s)
-	}
 	as, asGroups := "<self>", "<lookup>"
 	if e.ImpersonatedUser != nil {
 		as = e.ImpersonatedUser.Username
@@ -24,9 +19,11 @@ func legacy(e *audit.Event) []byte {
 			asGroups = quoted(e.ImpersonatedUser.Groups)
 		}
 	}
-	groups := "<none>"
-	if len(e.User.Groups) > 0 {
-		groups = quoted(e.User.Groups)
+	user, groups := "<none>", "<none>"
+	if e.User.Username != "" {
+		if user = e.User.Username; len(e.User.Groups) > 0 {
+			groups = quoted(e.User.Groups)
+		}
 	}
 	response, namespace := "<deferred>", "<none>"
 	if e.ResponseStatus != nil {
@@ -39,9 +36,9 @@ func legacy(e *audit.Event) []byte {
 	if len(e.SourceIPs) > 0 {
 		ip = e.SourceIPs[0]
 	}
-	return fmt.Appendf(nil, "%s AUDIT: id=%s stage=%s ip=%s method=%s user=%s groups=%s as=%s asgroups=%s user-agent=%s namespace=%s uri=%s response=%s",
-		e.StageTimestamp.Time.UTC().Format("2006-01-02T15:04:05.000000000Z"), quote(e.AuditID), quote(string(e.Stage)), quote(ip), quote(e.Verb),
-		quote(e.User.Username), strconv.Quote(groups), quote(as), strconv.Quote(asGroups), quote(e.UserAgent), quote(namespace), quote(e.RequestURI), strconv.Quote(response))
+	return fmt.Appendf(nil, "%s AUDIT: id=%q stage=%q ip=%q method=%q user=%q groups=%q as=%q asgroups=%q user-agent=%q namespace=%q uri=%q response=%q",
+		e.RequestReceivedTimestamp.Time.UTC().Format(time.RFC3339Nano), e.AuditID, string(e.Stage), ip, e.Verb, user, groups, as, asGroups,
+		e.UserAgent, namespace, e.RequestURI, response)
 }
 
 func quoted(list []string) string {

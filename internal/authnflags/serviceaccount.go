@@ -92,6 +92,9 @@ func (f *ServiceAccounts) Check() (problems []error) {
 			problems = append(problems, fmt.Errorf("--service-account-jwks-uri requires https scheme, parsed as: %v", u))
 		}
 	}
+	if slices.Contains(f.named(), "") {
+		problems = append(problems, errors.New("--api-audiences: an audience must not be empty"))
+	}
 	if d := f.longest; d != 0 && (d < time.Hour || d > 1<<32*time.Second) {
 		problems = append(problems, fmt.Errorf("--service-account-max-token-expiration %s: must be between 1 hour and 2^32 seconds", d))
 	}
@@ -108,10 +111,19 @@ func (f *ServiceAccounts) Issuers() []string { return f.issuers }
 
 // Audiences returns the audiences of the server.
 func (f *ServiceAccounts) Audiences() []string {
-	if len(f.audiences.list) > 0 {
-		return f.audiences.list
+	if list := f.named(); len(list) > 0 {
+		return list
 	}
 	return f.issuers
+}
+
+// named returns the audiences that the flag names. An empty text names none, as scripts write it that have
+// nothing to say: it is not the audience whose name is empty, which no token would be for.
+func (f *ServiceAccounts) named() []string {
+	if list := f.audiences.list; len(list) != 1 || list[0] != "" {
+		return list
+	}
+	return nil
 }
 
 // Open reads the keys. It returns nil if the flags name none. Close must be called afterwards.
@@ -130,7 +142,7 @@ func (f *ServiceAccounts) Open(log logr.Logger) (*serviceaccount.Tokens, error) 
 	}
 	f.keys = keys
 	return serviceaccount.New(serviceaccount.Options{
-		Issuers: f.issuers, Audiences: f.audiences.list, Keys: keys, Signer: keys.Signer(),
+		Issuers: f.issuers, Audiences: f.named(), Keys: keys, Signer: keys.Signer(),
 		MaxLifetime: f.longest, Extend: f.extend, Legacy: true, TrustLegacy: !f.lookup,
 	})
 }
@@ -177,7 +189,7 @@ func (f *ServiceAccounts) openExternal(log logr.Logger) (*serviceaccount.Tokens,
 		longest = f.longest
 	}
 	return serviceaccount.New(serviceaccount.Options{
-		Issuers: f.issuers, Audiences: f.audiences.list, Keys: s, Signer: s,
+		Issuers: f.issuers, Audiences: f.named(), Keys: s, Signer: s,
 		MaxLifetime: longest, Extend: f.extend, MaxExtended: s.MaxLifetime(), Legacy: true, TrustLegacy: !f.lookup,
 	})
 }

@@ -41,6 +41,23 @@ func TestSAT_05_FLAG_09_TheFlagsOfServiceAccounts(t *testing.T) {
 	require.Empty(t, f.Check())
 }
 
+// An audience without a name is none: the tokens of all accounts would be for nobody.
+func TestSAT_05_AnEmptyListOfAudiencesNamesNone(t *testing.T) {
+	for list, want := range map[string][]string{"": {"issuer"}, "api": {"api"}, "api,": nil, ",": nil} {
+		f := &authnflags.ServiceAccounts{}
+		set := flag.NewFlagSet("", flag.ContinueOnError)
+		f.Add(set)
+		require.NoError(t, set.Parse([]string{"--service-account-issuer=issuer", "--api-audiences=" + list}))
+		if problems := f.Check(); want == nil {
+			require.Len(t, problems, 1, list)
+			require.EqualError(t, problems[0], "--api-audiences: an audience must not be empty")
+			continue
+		}
+		require.Empty(t, f.Check())
+		require.Equal(t, want, f.Audiences(), list)
+	}
+}
+
 // SAT-05: the keys are in files or with another process, and not in both.
 func TestSAT_05_ASigningEndpointStandsAlone(t *testing.T) {
 	parse := func(args ...string) *authnflags.ServiceAccounts {

@@ -62,13 +62,21 @@ func TestAWrongConnectionFileSaysWhereItIsWrong(t *testing.T) {
 		{"users[1].user.exec.Command: Forbidden: unknown field", server, "exec: {Command: x}"},
 		{"users[1].user.exec: Forbidden: contradicts", server, "token: a, exec: {" + v1 + ", command: x, interactiveMode: Never}"},
 		{"users[1].user.token: Forbidden: contradicts username", server, "token: a, username: b"},
+		{"users[1].user.token: Forbidden: contradicts username", server, "tokenFile: a, password: b"},
+		{"users[1].user.username: Required value: there is a password", server, "password: b"},
 		{"users[1].user.token: Invalid value: \"<secret>\": must be a string", server, "token: 12345"},
+		{"clusters[0].cluster.certificate-authority-data: Forbidden: contradicts certificate-authority", server + ", certificate-authority: x, " + inline, ""},
+		{"users[1].user.client-certificate-data: Forbidden: contradicts client-certificate", server, "client-certificate: x, client-certificate-data: aGVsbG8="},
+		{"users[1].user.client-key-data: Forbidden: contradicts client-key", server, "client-key: x, client-key-data: aGVsbG8="},
+		{"clusters[0].cluster.extensions: Invalid value", server + ", extensions: {}", ""},
+		{"clusters[0].cluster.extensions[0].Name: Forbidden: unknown field", server + ", extensions: [{Name: a}]", ""},
 		{"client-certificate: does not fit client-key", server, "client-certificate-data: aGVsbG8="},
 	} {
 		_, err := connection.Read(write(t, dir, c.cluster, c.user), func(error) {})
 		require.ErrorContains(t, err, c.want)
 		require.NotContains(t, err.Error(), "12345")
 	}
+	const good = "current-context: c\ncontexts: [{name: c, context: {cluster: a}}]\nclusters: [{name: a, cluster: {server: 'https://example.dev'}}]"
 	for document, want := range map[string]string{
 		"text":                            "must be an object",
 		"a: [":                            "connection file",
@@ -76,14 +84,29 @@ func TestAWrongConnectionFileSaysWhereItIsWrong(t *testing.T) {
 		"current-context: x":              `contexts: Not found: "x"`,
 		"contexts: 1\ncurrent-context: x": "contexts: Invalid value: 1: must be a list",
 		"contexts: []":                    "current-context: Required value",
-		"users: [{name: a, user: [s3]}]\ncurrent-context: x\ncontexts: [{name: x, context: {user: a}}]": `users[0].user: Invalid value`,
+		"users: [{name: a, user: [s3]}]\ncurrent-context: x\ncontexts: [{name: x, context: {user: a}}]": `users[0].user: Invalid value: "<secret>": must be an object`,
+		"users: [{name: b, user: 12345}]\n" + good:                                                      `users[0].user: Invalid value: "<secret>": must be an object`,
+		"users: [{name: b, user: {token: 12345}}]\n" + good:                                             `users[0].user.token: Invalid value: "<secret>": must be a string`,
+		"users: [{name: b}, {name: b}]\n" + good:                                                        `users[1].name: Duplicate value: "b"`,
+		strings.Replace(good, "clusters: [", "clusters: [{name: a},", 1):                                `clusters[1].name: Duplicate value: "a"`,
+		strings.Replace(good, "contexts: [", "contexts: [{name: c},", 1):                                `contexts[1].name: Duplicate value: "c"`,
+		strings.Replace(good, "clusters: [", "clusters: [{cluster: 1},", 1):                             `clusters[0].cluster: Invalid value: 1: must be an object`,
+		"preferences: 1\n" + good:                                                                       `preferences: Invalid value: 1: must be an object`,
+		"extensions: 1\n" + good:                                                                        `extensions: Invalid value: 1: must be a list`,
 	} {
 		path := filepath.Join(dir, "wrong.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(document), 0o600))
 		_, err := connection.Read(path, func(error) {})
 		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "12345")
+		require.NotContains(t, err.Error(), "s3")
+		require.Equal(t, 1, strings.Count(err.Error(), want), "it is said once")
 	}
-	_, err := connection.Read(filepath.Join(dir, "absent"), func(error) {})
+	path := filepath.Join(dir, "right.yaml") // what nothing names may have fields of other programs
+	require.NoError(t, os.WriteFile(path, []byte("users: [{name: b, user: {auth-provider: {name: gcp}, as: me}}]\n"+good), 0o600))
+	_, err := connection.Read(path, func(error) {})
+	require.NoError(t, err)
+	_, err = connection.Read(filepath.Join(dir, "absent"), func(error) {})
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 

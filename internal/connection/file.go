@@ -16,6 +16,7 @@ import (
 
 	"github.com/kindwright/kindwright/internal/config"
 	"github.com/kindwright/kindwright/internal/files"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -26,10 +27,21 @@ type kubeconfig struct {
 	Clusters []entry `json:"clusters"`
 	Users    []entry `json:"users"`
 
-	APIVersion  string `json:"apiVersion"`
-	Kind        string `json:"kind"`
-	Preferences any    `json:"preferences"`
-	Extensions  any    `json:"extensions"`
+	APIVersion  string      `json:"apiVersion"`
+	Kind        string      `json:"kind"`
+	Preferences preferences `json:"preferences"` // which nothing reads
+	Extensions  []extension `json:"extensions"`
+}
+
+type preferences struct {
+	Colors     bool        `json:"colors"`
+	Extensions []extension `json:"extensions"`
+}
+
+// extension is what another program has written, by the name of that program.
+type extension struct {
+	Name  string `json:"name"`
+	Value any    `json:"extension"`
 }
 
 // entry is one entry of a list by name. It has one of its members.
@@ -42,10 +54,10 @@ type entry struct {
 
 // kubeContext names a cluster and a user.
 type kubeContext struct {
-	Cluster    string `json:"cluster"`
-	User       string `json:"user"`
-	Namespace  string `json:"namespace"`
-	Extensions any    `json:"extensions"`
+	Cluster    string      `json:"cluster"`
+	User       string      `json:"user"`
+	Namespace  string      `json:"namespace"`
+	Extensions []extension `json:"extensions"`
 }
 
 // cluster is the server.
@@ -57,7 +69,8 @@ type cluster struct {
 	Insecure      bool   `json:"insecure-skip-tls-verify"`
 	ProxyURL      string `json:"proxy-url"`           // default: as the environment says
 	Compression   bool   `json:"disable-compression"` // which is never used
-	Extensions    any    `json:"extensions"`
+
+	Extensions []extension `json:"extensions"`
 }
 
 // user is how the client proves who it is.
@@ -70,9 +83,9 @@ type user struct {
 	TokenFile       string `json:"tokenFile"`
 	Username        string `json:"username"`
 	Password        string `json:"password" config:"secret"`
-	Extensions      any    `json:"extensions"`
 
-	Exec *execConfig `json:"exec"`
+	Extensions []extension `json:"extensions"`
+	Exec       *execConfig `json:"exec"`
 }
 
 // Read reads a connection file, which has the form of a kubeconfig: its current context names a
@@ -119,6 +132,7 @@ func parse(document []byte, dir string, failed func(error)) (Connection, error) 
 	l := loader{dir: dir}
 	l.serverAt = find(f, "clusters", "cluster", with.Cluster, file.Clusters, &l.cluster)
 	l.userAt = find(f, "users", "user", with.User, file.Users, &l.user)
+	file.checkEntries(f)
 	if f.Len() == 0 {
 		l.check(f)
 	}
@@ -128,13 +142,56 @@ func parse(document []byte, dir string, failed func(error)) (Connection, error) 
 	return l.connect(failed)
 }
 
+// checkEntries rejects names that come twice, since it is open which of them is meant, and values of a wrong
+// type in entries that nothing names. These may have fields that only other programs know.
+func (file *kubeconfig) checkEntries(f *status.Fields) {
+	known := map[string]bool{}
+	for _, e := range f.Errors() {
+		known[e.Field] = true
+	}
+	for _, list := range []struct {
+		name, member string
+		entries      []entry
+		into         func() any
+	}{
+		{"contexts", "context", file.Contexts, func() any { return &kubeContext{} }},
+		{"clusters", "cluster", file.Clusters, func() any { return &cluster{} }},
+		{"users", "user", file.Users, func() any { return &user{} }},
+	} {
+		seen := map[string]bool{}
+		for i, e := range list.entries {
+			at := f.At(list.name).Index(i)
+			if seen[e.Name] {
+				at.Child("name").Duplicate(e.Name)
+			}
+			seen[e.Name] = true
+			inner := &status.Fields{}
+			e.fill(inner, inner.In(at.Child(list.member).Path()), list.member, list.into())
+			for _, wrong := range inner.Errors() {
+				if wrong.Type == meta.CauseFieldValueTypeInvalid && !known[wrong.Field] {
+					f.Add(wrong)
+				}
+			}
+		}
+	}
+}
+
+// fill fills what an entry has in one of its members. What a user is instead of an object may be a secret.
+func (e entry) fill(f *status.Fields, at status.Field, member string, into any) {
+	content := map[string]any{"context": e.Context, "cluster": e.Cluster, "user": e.User}[member]
+	if _, object := content.(map[string]any); member == "user" && content != nil && !object {
+		at.TypeInvalid("<secret>", "must be an object")
+		return
+	}
+	config.Fill(f, at, content, into)
+}
+
 // find fills what an entry of a list has, and returns where it is.
 func find(f *status.Fields, list, member, name string, entries []entry, into any) status.Field {
 	for i, e := range entries {
 		if e.Name == name {
 			at := f.At(list).Index(i).Child(member)
-			content := map[string]any{"context": e.Context, "cluster": e.Cluster, "user": e.User}[member]
-			config.Fill(f, at, content, into)
+			e.fill(f, at, member, into)
 			return at
 		}
 	}
@@ -171,8 +228,11 @@ func (l *loader) check(f *status.Fields) {
 	if c.Insecure && c.Authority+c.AuthorityData != "" {
 		l.serverAt.Child("insecure-skip-tls-verify").Forbidden("contradicts certificate-authority")
 	}
-	if u.Token+u.TokenFile != "" && u.Username != "" {
+	if u.Token+u.TokenFile != "" && u.Username+u.Password != "" {
 		l.userAt.Child("token").Forbidden("contradicts username")
+	}
+	if u.Username == "" && u.Password != "" {
+		l.userAt.Child("username").Required("there is a password")
 	}
 	if u.Exec != nil {
 		at := l.userAt.Child("exec")
@@ -182,16 +242,19 @@ func (l *loader) check(f *status.Fields) {
 		u.Exec.check(at)
 	}
 	for _, data := range []struct {
-		at   status.Field
-		name string
-		text string
+		at         status.Field
+		name       string
+		text, file string
 	}{
-		{l.serverAt, "certificate-authority-data", c.AuthorityData},
-		{l.userAt, "client-certificate-data", u.CertificateData},
-		{l.userAt, "client-key-data", u.KeyData},
+		{l.serverAt, "certificate-authority", c.AuthorityData, c.Authority},
+		{l.userAt, "client-certificate", u.CertificateData, u.Certificate},
+		{l.userAt, "client-key", u.KeyData, u.Key},
 	} {
 		if _, err := base64.StdEncoding.DecodeString(data.text); err != nil {
-			data.at.Child(data.name).Invalid("<data>", "must be base64")
+			data.at.Child(data.name+"-data").Invalid("<data>", "must be base64")
+		}
+		if data.text != "" && data.file != "" {
+			data.at.Child(data.name + "-data").Forbidden("contradicts " + data.name)
 		}
 	}
 	if f.Len() > 0 {
@@ -341,10 +404,9 @@ func (l *loader) about() (map[string]any, error) {
 	if c.Compression {
 		out["disable-compression"] = true
 	}
-	list, _ := c.Extensions.([]any)
-	for _, one := range list {
-		if e, ok := one.(map[string]any); ok && e["name"] == credentialGroup+"/exec" {
-			out["config"] = e["extension"]
+	for _, e := range c.Extensions {
+		if e.Name == credentialGroup+"/exec" {
+			out["config"] = e.Value
 		}
 	}
 	return out, nil

@@ -58,15 +58,15 @@ func parseUsers(document []byte, dir string) (*Users, error) {
 	for i, e := range file.Users {
 		at := f.At("users").Index(i)
 		if out.named[e.Name] != nil {
-			at.Child("name").Duplicate(e.Name)
-			continue
+			continue // which checkEntries says
 		}
 		c := &Credential{loader: loader{dir: dir, userAt: at.Child("user")}}
-		config.Fill(f, c.loader.userAt, e.User, &c.loader.user)
+		e.fill(f, c.loader.userAt, "user", &c.loader.user)
 		c.check(f)
 		c.authorize = c.loader.authorize()
 		out.named[e.Name] = c
 	}
+	file.checkEntries(f)
 	if file.Current != "" {
 		var with kubeContext
 		find(f, "contexts", "context", file.Current, file.Contexts, &with)

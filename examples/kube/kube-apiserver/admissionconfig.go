@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	stdjson "encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +17,7 @@ import (
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/internal/yaml"
+	"github.com/kindwright/kindwright/status"
 )
 
 // podSecurity is the name of the plugin.
@@ -83,10 +82,29 @@ func readPlugins(file string) ([]plugin, error) {
 	if err == nil {
 		err = d.Decode(&given)
 	}
+	if err == nil {
+		err = checkNames(given.Plugins)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return given.Plugins, nil
+}
+
+// checkNames rejects configurations that are those of no plugin, and two of one plugin: of these one would be
+// overlooked.
+func checkNames(plugins []plugin) error {
+	f, seen := &status.Fields{}, map[string]bool{}
+	for i, p := range plugins {
+		switch at := f.At("plugins").Index(i).Child("name"); {
+		case p.Name == "":
+			at.Required("")
+		case seen[p.Name]:
+			at.Duplicate(p.Name)
+		}
+		seen[p.Name] = true
+	}
+	return documents.Problems(f.Errors())
 }
 
 func (o *options) checkPluginConfiguration(given plugin) error {
@@ -171,15 +189,12 @@ func (o *options) readLimited(configuration map[string]any) error {
 	return nil
 }
 
-// readInto reads the configuration of a plugin, which has no other fields than a struct.
+// readInto reads the configuration of a plugin as strictly as other documents: it has no fields but those of
+// a struct, in their own case, and of their types.
 func readInto(plugin string, configuration map[string]any, into any) error {
-	text, err := json.AppendTree(nil, configuration)
-	if err != nil {
-		return fmt.Errorf("%s: %w", plugin, err)
-	}
-	d := stdjson.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	f := &status.Fields{}
+	documents.Fill(f, f.At(), configuration, into)
+	if err := documents.Problems(f.Errors()); err != nil {
 		return fmt.Errorf("%s: %w", plugin, err)
 	}
 	return nil
@@ -252,18 +267,19 @@ func (o *options) readWebhookUsers(name string, configuration map[string]any) er
 	default:
 		return fmt.Errorf("%s: must be a WebhookAdmissionConfiguration of apiserver.config.k8s.io/v1", name)
 	}
-	for field := range configuration {
-		switch field {
-		case "apiVersion", "kind", "kubeConfigFile":
-		case "staticManifestsDir":
-			if err := o.readManifestsDir(name, tree.Text(configuration, field)); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%s: unknown field %q", name, field)
-		}
+	var given struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		File       string `json:"kubeConfigFile"`
+		Manifests  string `json:"staticManifestsDir"`
 	}
-	file := tree.Text(configuration, "kubeConfigFile")
+	if err := readInto(name, configuration, &given); err != nil {
+		return err
+	}
+	if err := o.readManifestsDir(name, given.Manifests); err != nil {
+		return err
+	}
+	file := given.File
 	if file == "" {
 		return nil
 	}
@@ -283,15 +299,18 @@ func (o *options) readWebhookUsers(name string, configuration map[string]any) er
 
 // readPolicyManifests reads the configuration of a plugin of policies.
 func (o *options) readPolicyManifests(name string, configuration map[string]any) error {
-	for field := range configuration {
-		if field != "apiVersion" && field != "kind" && field != "staticManifestsDir" {
-			return fmt.Errorf("%s: unknown field %q", name, field)
-		}
+	var given struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Manifests  string `json:"staticManifestsDir"`
 	}
-	if kind := tree.Text(configuration, "kind"); kind != name+"Configuration" || tree.Text(configuration, "apiVersion") != "apiserver.config.k8s.io/v1" {
+	if err := readInto(name, configuration, &given); err != nil {
+		return err
+	}
+	if given.Kind != name+"Configuration" || given.APIVersion != "apiserver.config.k8s.io/v1" {
 		return fmt.Errorf("%s: must be a %sConfiguration of apiserver.config.k8s.io/v1", name, name)
 	}
-	return o.readManifestsDir(name, tree.Text(configuration, "staticManifestsDir"))
+	return o.readManifestsDir(name, given.Manifests)
 }
 
 // readManifestsDir notes the directory with the manifests of a plugin; "" is none.

@@ -64,9 +64,12 @@ func TestADM_25_LimitedResources(t *testing.T) {
 	require.Contains(t, out["message"], "insufficient quota to consume: count/configmaps")
 	for configuration, want := range map[string]string{
 		"limitedResources: [{matchContains: [a]}]}\n":    "limitedResources[0].resource: must not be empty",
-		"limitedResources: [{resource: a, match: b}]}\n": `unknown field "match"`,
-		"limited: []}\n":      `unknown field "limited"`,
-		"kind: Duplicated}\n": "kind",
+		"limitedResources: [{resource: a, match: b}]}\n": `ResourceQuota: limitedResources[0].match: Forbidden: unknown field`,
+		"limited: []}\n":                       `ResourceQuota: limited: Forbidden: unknown field`,
+		"LimitedResources: [{resource: a}]}\n": `ResourceQuota: LimitedResources: Forbidden: unknown field, did you mean "limitedResources"?`,
+		"limitedResources: {}}\n":              `ResourceQuota: limitedResources: Invalid value: {}: must be a list`,
+		"limitedResources: [{resource: 1}]}\n": `ResourceQuota: limitedResources[0].resource: Invalid value: 1: must be a string`,
+		"kind: Duplicated}\n":                  "kind",
 	} {
 		_, err := parse(configured(t, head+configuration))
 		require.ErrorContains(t, err, "--admission-control-config-file: ", configuration)
@@ -89,7 +92,9 @@ func TestWHK_02_UsersOfWebhooks(t *testing.T) {
 	for configuration, want := range map[string]string{
 		"kubeConfigFile: users.yaml}\n":                      "must be an absolute path",
 		"kubeConfigFile: /no/such/file}\n":                   "no such file",
-		"kubeConfig: x}\n":                                   `unknown field "kubeConfig"`,
+		"kubeConfig: x}\n":                                   `MutatingAdmissionWebhook: kubeConfig: Forbidden: unknown field`,
+		"kubeConfigFile: 5}\n":                               `MutatingAdmissionWebhook: kubeConfigFile: Invalid value: 5: must be a string`,
+		"staticManifestsDir: [/a]}\n":                        `MutatingAdmissionWebhook: staticManifestsDir: Invalid value: ["/a"]: must be a string`,
 		"kubeConfigFile: " + users + ", apiVersion: v1}\n":   "apiVersion",
 		"kubeConfigFile: " + users + ", kind: Duplicated}\n": "kind",
 	} {
@@ -132,11 +137,13 @@ func TestADM_25_OptionalPluginsAreConfigured(t *testing.T) {
 	const limits = "- name: EventRateLimit\n  configuration: {apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, "
 	const tolerations = "- name: PodTolerationRestriction\n  configuration: {apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: "
 	for configuration, want := range map[string]string{
-		" []\n":                          "limits: Invalid value: null: must not be empty",
-		limits + "limits: []}\n":         "limits: Invalid value: null: must not be empty",
-		limits + "limit: []}\n":          `unknown field "limit"`,
-		limits + "limits: [{qps: 1}]}\n": "limits[0].type: Unsupported value",
-		tolerations + "Other}\n":         "must be a Configuration of podtolerationrestriction.admission.k8s.io/v1alpha1",
+		" []\n":                  "limits: Invalid value: null: must not be empty",
+		limits + "limits: []}\n": "limits: Invalid value: null: must not be empty",
+		limits + "limit: []}\n":  `EventRateLimit: limit: Forbidden: unknown field, did you mean "limits"?`,
+		limits + "limits: [{type: Server, QPS: 1, burst: 1}]}\n":                          `EventRateLimit: limits[0].QPS: Forbidden: unknown field`,
+		limits + "limits: [{type: Server, qps: 99999999999, burst: 1}]}\n":                `EventRateLimit: limits[0].qps: Invalid value: 99999999999`,
+		limits + "limits: [{qps: 1}]}\n":                                                  "limits[0].type: Unsupported value",
+		tolerations + "Other}\n":                                                          "must be a Configuration of podtolerationrestriction.admission.k8s.io/v1alpha1",
 		tolerations + "Configuration, default: [{key: a, operator: Exists, value: b}]}\n": "invalid config: [podtolerationrestriction.default[0]",
 	} {
 		_, err := parse(append(configured(t, configuration), "--enable-admission-plugins=PodTolerationRestriction,EventRateLimit"))
@@ -190,6 +197,8 @@ func TestCFG_02_04_ConfigurationsOfAdmissionAreReadStrictly(t *testing.T) {
 		{"plugins:", "plugins: []\nplugins:", "plugins: Forbidden: duplicate field"},
 		{"- name: EventRateLimit", "- Name: EventRateLimit", `plugins[0].Name: Forbidden: unknown field, did you mean "name"?`},
 		{"  configuration: {", "  config: {", `plugins[0].config: Forbidden: unknown field`},
+		{"- name: EventRateLimit", "- {name: ResourceQuota}\n- {name: ResourceQuota}\n- name: EventRateLimit", `plugins[1].name: Duplicate value: "ResourceQuota"`},
+		{"- name: EventRateLimit\n  configuration", "- configuration", "plugins[0].name: Required value"},
 		{"qps: 1", "qps: 1, qps: 2", "plugins[0].configuration.limits[0].qps: Forbidden: duplicate field"},
 		{"eventratelimit.admission.k8s.io/v1alpha1", "eventratelimit.admission.k8s.io/v1", "must be a Configuration of eventratelimit.admission.k8s.io/v1alpha1"},
 		{"kind: Configuration", "kind: EventRateLimit", "must be a Configuration of eventratelimit.admission.k8s.io/v1alpha1"},

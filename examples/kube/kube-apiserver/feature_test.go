@@ -341,7 +341,7 @@ func (s *server) warnings(t *testing.T, path, body string) string {
 // Flags whose effect is the library's arrive there: bad values are refused, and what they switch on is
 // served.
 func TestFLAG_05_OPS_03_OPS_05_OPS_06_FlagsOfTheLibrary(t *testing.T) {
-	for _, flag := range []string{"--goaway-chance=0.03", "--http2-max-streams-per-connection=-1", "--cors-allowed-origins=^("} {
+	for _, flag := range []string{"--goaway-chance=0.03", "--http2-max-streams-per-connection=-1"} {
 		o, err := parse([]string{flag})
 		require.NoError(t, err)
 		_, err = kindwright.New(memory.New(), o.settings()...)
@@ -360,6 +360,24 @@ func TestFLAG_05_OPS_03_OPS_05_OPS_06_FlagsOfTheLibrary(t *testing.T) {
 		w := httptest.NewRecorder()
 		srv.ServeHTTP(w, r)
 		require.Equal(t, want, w.Header().Get("Access-Control-Allow-Origin"))
+	}
+}
+
+// A pattern that is not bound to both ends of a host would let in the pages of others, and an empty one all.
+func TestOPS_06_PatternsOfOriginsAreBoundToTheHost(t *testing.T) {
+	const unbound = "does not pin to start/end of host in the origin header"
+	for list, want := range map[string]string{
+		"^(":                 "--cors-allowed-origins has an invalid regular expression: error parsing regexp",
+		"^https://a$|b)|(c$": "--cors-allowed-origins has an invalid regular expression: error parsing regexp",
+		"example.dev":        unbound, "example.dev$": unbound, "^https//example.dev": unbound, "//example.dev": unbound,
+		"//localhost(:|$),,//a$": "empty value in --cors-allowed-origins",
+	} {
+		_, err := parse([]string{"--cors-allowed-origins=" + list})
+		require.ErrorContains(t, err, want, list)
+	}
+	for _, list := range []string{"", "^https://example\\.dev$", "//localhost(:|$),//127\\.0\\.0\\.1:"} {
+		_, err := parse([]string{"--cors-allowed-origins=" + list})
+		require.NoError(t, err, list)
 	}
 }
 

@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
@@ -56,6 +58,33 @@ func (p *frontProxy) authenticator(proxies *certificates.Authenticator) (authn.A
 		return nil, fmt.Errorf("--requestheader-username-headers and its like: %w", err)
 	}
 	return a, nil
+}
+
+// standardUID is the header with the uid of the user that servers behind this one read.
+const standardUID = "X-Remote-Uid"
+
+// check rejects what kube-apiserver rejects. A name that is blank is that of no proxy, so that a list of it
+// alone would look as if it let in some.
+func (p *frontProxy) check() error {
+	var problems []error
+	for _, l := range []struct {
+		flag string
+		list []string
+	}{
+		{"requestheader-username-headers", p.users},
+		{"requestheader-uid-headers", p.uids},
+		{"requestheader-group-headers", p.groups},
+		{"requestheader-extra-headers-prefix", p.extra},
+		{"requestheader-allowed-names", p.names},
+	} {
+		if slices.ContainsFunc(l.list, func(s string) bool { return strings.TrimSpace(s) == "" }) {
+			problems = append(problems, fmt.Errorf("empty value in --%s", l.flag))
+		}
+	}
+	if len(p.uids) > 0 && !slices.ContainsFunc(p.uids, func(s string) bool { return strings.EqualFold(s, standardUID) }) {
+		problems = append(problems, fmt.Errorf("--requestheader-uid-headers is set without the standard header %s: API aggregation will not work", standardUID))
+	}
+	return errors.Join(problems...)
 }
 
 // warnings are about settings that are more open or more closed than they look.

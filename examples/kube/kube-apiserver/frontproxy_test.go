@@ -158,3 +158,15 @@ func TestA3_FLAG_FrontProxiesThatEverybodyCouldBe(t *testing.T) {
 	useless := run(t, "--data-dir="+t.TempDir(), "--requestheader-client-ca-file="+file)
 	require.Contains(t, useless.log.String(), "no effect without --requestheader-username-headers")
 }
+
+// A3: a list of a blank looks as if it named proxies.
+func TestA3_FLAG_BlankNamesOfFrontProxies(t *testing.T) {
+	for _, flag := range []string{"username-headers", "uid-headers", "group-headers", "extra-headers-prefix", "allowed-names"} {
+		_, err := parse([]string{"--requestheader-" + flag + "=X-Remote-Uid, "})
+		require.ErrorContains(t, err, "empty value in --requestheader-"+flag)
+	}
+	_, err := parse([]string{"--requestheader-uid-headers=X-Uid"})
+	require.ErrorContains(t, err, "--requestheader-uid-headers is set without the standard header X-Remote-Uid")
+	_, err = parse([]string{"--requestheader-uid-headers=X-Uid,x-remote-uid", "--requestheader-allowed-names="})
+	require.NoError(t, err)
+}

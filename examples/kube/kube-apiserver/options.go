@@ -245,7 +245,7 @@ func usage() string {
 
 // check rejects invalid values, and flags that contradict each other.
 func (o *options) check(f *pflag.FlagSet) error {
-	problems := []error{o.aggregation.check(), o.kubelets.check(), o.tunnels.check()}
+	problems := []error{o.aggregation.check(), o.kubelets.check(), o.tunnels.check(), o.proxy.check(), checkOrigins(o.origins)}
 	refuse := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if o.securePort < 0 || o.securePort > 65535 {
 		refuse("--secure-port %d: must be from 0 to 65535", o.securePort)
@@ -398,16 +398,6 @@ func limit(n int) int {
 		return math.MaxInt32
 	}
 	return n
-}
-
-// anywhere makes patterns of whole origins from patterns that kube-apiserver looks for anywhere in an
-// origin.
-func anywhere(patterns []string) []string {
-	var out []string
-	for _, p := range patterns {
-		out = append(out, "^.*(?:"+p+").*$")
-	}
-	return out
 }
 
 // endpoint returns the server's address inside the cluster. There is none as long as no port is
