@@ -32,6 +32,7 @@ func (c *cluster) churn(ctx context.Context, lasts time.Duration, seed uint64) e
 	}
 	programs := slices.DeleteFunc(slices.Clone(c.programs), func(p *program) bool { return p.name == "etcd" })
 	end, restart := time.Now().Add(lasts), time.Now().Add(restartEvery)
+	changes := 0
 	for turn := 0; time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		name := fmt.Sprintf("churn-%d", r.IntN(churned))
 		d := wanted[name]
@@ -44,10 +45,17 @@ func (c *cluster) churn(ctx context.Context, lasts time.Duration, seed uint64) e
 			return fmt.Errorf("change %s: %w", name, err)
 		}
 		wanted[name] = d
+		changes++
 		if time.Now().Before(restart) {
 			continue
 		}
 		p := programs[turn%len(programs)]
+		if p.name == serverName {
+			if err := c.count(ctx); err != nil {
+				return err
+			}
+			c.last = served{}
+		}
 		p.stop()
 		if err := p.start(ctx); err != nil {
 			return err
@@ -62,6 +70,7 @@ func (c *cluster) churn(ctx context.Context, lasts time.Duration, seed uint64) e
 			return err
 		}
 	}
+	fmt.Printf("%d changes\n", changes)
 	return c.owned(ctx)
 }
 

@@ -23,6 +23,9 @@ type cluster struct {
 	client      kubernetes.Interface
 	programs    []*program
 	nodes, pods int
+
+	served served // by all servers so far
+	last   served // by the running one, when it was last asked
 }
 
 // serverName is the name of the server among the programs.

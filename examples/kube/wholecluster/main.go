@@ -133,6 +133,10 @@ func (o *options) run(ctx context.Context) (err error) {
 		}
 		fmt.Printf("%-40s %6.1f s\n", s.name, time.Since(began).Seconds())
 	}
+	if err := c.count(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("%.0f reads, %.0f writes, %.0f watches were answered\n", c.served.reads, c.served.writes, c.served.watches)
 	for _, p := range c.programs {
 		now, most := p.memory()
 		fmt.Printf("%-40s %6.1f s of processor time, %d MiB of memory, at most %d MiB\n", p.name, p.processor().Seconds(), now, most)
