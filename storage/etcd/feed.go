@@ -126,8 +126,10 @@ const (
 func (f *feed) follow() error {
 	ctx, cancel := context.WithCancel(f.db.ownStream(clientv3.WithRequireLeader(f.db.life)))
 	defer cancel()
-	begin, end := f.db.keys.all()
-	responses := f.db.client.Watch(ctx, begin, clientv3.WithRange(end), clientv3.WithRev(f.position()+1), clientv3.WithProgressNotify())
+	responses, err := f.begin(ctx)
+	if responses == nil {
+		return err
+	}
 	timer := time.NewTimer(settleTime) // also for those who have waited while there was no watch
 	defer timer.Stop()
 	var waiting time.Time // since when an answer is awaited
@@ -169,6 +171,27 @@ func (f *feed) follow() error {
 				timer.Reset(settleTime)
 			}
 		}
+	}
+}
+
+// begin begins a watch of etcd. Etcd's client waits until a member has confirmed it, or until ctx ends: so it is ctx
+// that ends if none does, or if calls go to others by then. The channel is nil if there is no watch.
+func (f *feed) begin(ctx context.Context) (clientv3.WatchChan, error) {
+	begin, end := f.db.keys.all()
+	begun := make(chan clientv3.WatchChan, 1)
+	f.db.running.Go(func() {
+		begun <- f.db.client.Watch(ctx, begin, clientv3.WithRange(end), clientv3.WithRev(f.position()+1), clientv3.WithProgressNotify())
+	})
+	limit := time.NewTimer(f.patience)
+	defer limit.Stop()
+	select {
+	case responses := <-begun:
+		return responses, nil
+	case <-f.routes:
+		return nil, nil
+	case <-limit.C:
+		f.patience = min(2*f.patience, longestWait)
+		return nil, errStreamEnded
 	}
 }
 
