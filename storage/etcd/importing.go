@@ -31,6 +31,9 @@ func (db *DB) Import(ctx context.Context, i storage.Import) error {
 
 // importing returns the operations of an import, or why it is refused.
 func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
+	if err := startable(i.Above); err != nil {
+		return nil, err
+	}
 	limits, bytes := db.Limits(), 0
 	if n := len(i.Put) + len(i.Delete); n > limits.MaxOps {
 		return nil, fmt.Errorf("%w: import of %d records, the limit is %d", storage.ErrTooLarge, n, limits.MaxOps)
@@ -39,8 +42,8 @@ func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
 	for _, r := range i.Put {
 		bytes += len(r.Key) + len(r.Value)
 		switch {
-		case r.Err != nil || r.Revision == 0:
-			return nil, fmt.Errorf("%w: the record of %q has no value or no revision", storage.ErrInvalid, r.Key)
+		case r.Err != nil || r.Revision == 0 || r.Revision > storage.HighestStart:
+			return nil, fmt.Errorf("%w: the record of %q has no value, or a revision that is not from 1 to %d", storage.ErrInvalid, r.Key, storage.HighestStart)
 		case len(r.Value) > limits.MaxValueBytes || bytes > limits.MaxCommitBytes:
 			return nil, fmt.Errorf("%w: import of %d bytes, the limit is %d", storage.ErrTooLarge, bytes, limits.MaxCommitBytes)
 		}
