@@ -30,6 +30,7 @@ type feed struct {
 	routes chan struct{} // capacity 1: a member is left out from now on
 
 	patience time.Duration // of run: how long it waits for an answer; longer after each that did not come
+	confirm  time.Duration // the same for the confirmation of a watch
 
 	mu       sync.Mutex
 	log      []commitRecord // every commit of the store with floor < mod <= reached, in order
@@ -58,7 +59,7 @@ type watcher struct {
 
 func newFeed(db *DB, reached int64) *feed {
 	return &feed{
-		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), patience: stallTime,
+		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), patience: stallTime, confirm: stallTime,
 		watchers: map[string]watchSet{},
 		floor:    reached, reached: reached, cut: reached + 1,
 	}
@@ -182,15 +183,16 @@ func (f *feed) begin(ctx context.Context) (clientv3.WatchChan, error) {
 	f.db.running.Go(func() {
 		begun <- f.db.client.Watch(ctx, begin, clientv3.WithRange(end), clientv3.WithRev(f.position()+1), clientv3.WithProgressNotify())
 	})
-	limit := time.NewTimer(f.patience)
+	limit := time.NewTimer(f.confirm)
 	defer limit.Stop()
 	select {
 	case responses := <-begun:
+		f.confirm = stallTime
 		return responses, nil
 	case <-f.routes:
 		return nil, nil
 	case <-limit.C:
-		f.patience = min(2*f.patience, longestWait)
+		f.confirm = min(2*f.confirm, longestWait)
 		return nil, errStreamEnded
 	}
 }

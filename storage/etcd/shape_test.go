@@ -169,6 +169,7 @@ func TestWATCH_AWatchThatIsNotConfirmedIsGivenUp(t *testing.T) {
 		db.running.Go(db.feed.run)
 		time.Sleep(time.Minute)
 		require.Equal(t, int64(20), db.feed.position())
+		require.Equal(t, stallTime, db.feed.confirm)
 		db.end()
 		db.running.Wait()
 	})
@@ -180,7 +181,7 @@ func TestWATCH_AWatchThatIsNotConfirmedGoesToMembersThatServe(t *testing.T) {
 		db := bare(t)
 		watcher := &silentWatch{silent: 1}
 		db.client = &clientv3.Client{Watcher: watcher}
-		db.feed.patience = time.Hour
+		db.feed.confirm = time.Hour
 		db.running.Go(db.feed.run)
 		synctest.Wait()
 		require.Equal(t, 1, watcher.watches)
