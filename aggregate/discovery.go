@@ -65,27 +65,37 @@ func resourcesOf(gv meta.GroupVersion, body []byte) ([]resource, error) {
 		if err := checkResource(r); err != nil {
 			return nil, err
 		}
-		kind := meta.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: r.Kind}
-		if r.Version != "" {
-			kind.Group, kind.Version = r.Group, r.Version
+		if strings.Contains(r.Name, "/") {
+			continue
 		}
+		at[r.Name] = len(out)
+		out = append(out, resource{
+			GVK: kindOf(gv, r), Plural: r.Name, Singular: r.SingularName, Namespaced: r.Namespaced, Verbs: r.Verbs,
+			ShortNames: r.ShortNames, Categories: r.Categories, StorageHash: r.StorageVersionHash,
+		})
+	}
+	for i := range list.APIResources { // a server may list them before what they belong to
+		r := &list.APIResources[i]
 		parent, name, below := strings.Cut(r.Name, "/")
 		if !below {
-			at[r.Name] = len(out)
-			out = append(out, resource{
-				GVK: kind, Plural: r.Name, Singular: r.SingularName, Namespaced: r.Namespaced, Verbs: r.Verbs,
-				ShortNames: r.ShortNames, Categories: r.Categories, StorageHash: r.StorageVersionHash,
-			})
 			continue
 		}
 		j, known := at[parent]
 		if !known { // a subresource of something that cannot be listed, such as a scale alone
 			j, at[parent] = len(out), len(out)
-			out = append(out, resource{GVK: kind, Plural: parent, Namespaced: r.Namespaced})
+			out = append(out, resource{GVK: kindOf(gv, r), Plural: parent, Namespaced: r.Namespaced})
 		}
-		out[j].Subresources = append(out[j].Subresources, discovery.Subresource{Name: name, Kind: kind, Verbs: r.Verbs})
+		out[j].Subresources = append(out[j].Subresources, discovery.Subresource{Name: name, Kind: kindOf(gv, r), Verbs: r.Verbs})
 	}
 	return out, nil
+}
+
+// kindOf is the kind of a resource in the description of a group version, which may be one of another.
+func kindOf(gv meta.GroupVersion, r *meta.APIResource) meta.GroupVersionKind {
+	if r.Version != "" {
+		return meta.GroupVersionKind{Group: r.Group, Version: r.Version, Kind: r.Kind}
+	}
+	return meta.GroupVersionKind{Group: gv.Group, Version: gv.Version, Kind: r.Kind}
 }
 
 // checkResource rejects descriptions that clients could stumble over.

@@ -3,6 +3,7 @@ package extension
 import (
 	"context"
 	"crypto/tls"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/kindwright/kindwright/internal/certfile"
-	"github.com/kindwright/kindwright/internal/files"
 )
 
 // Certificate says how the server proves to the host who it is: its name must be <name>.<namespace>.svc.
@@ -81,11 +81,10 @@ func (g givenCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return g.Get(hello)
 }
 
-// fileCertificate is the certificate of files.
+// fileCertificate is the certificate of files. What cannot be read changes nothing, and is shown in health.
 type fileCertificate struct {
-	pair *certfile.Files
-	ca   string
-	last []byte // of the bundle; only the keeper asks for it
+	pair    *certfile.Files
+	trusted *certfile.Authorities
 }
 
 func openFiles(c *Certificate, log logr.Logger) (*fileCertificate, error) {
@@ -94,21 +93,27 @@ func openFiles(c *Certificate, log logr.Logger) (*fileCertificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	bundle, err := files.Read(c.CAFile)
-	return &fileCertificate{pair: pair, ca: c.CAFile, last: bundle}, err
+	trusted, err := certfile.OpenAuthorities(func(err error) { log.Error(err, "failed to read CAFile again; the host keeps the last authorities") },
+		nil, c.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("CAFile: %w", err)
+	}
+	return &fileCertificate{pair, trusted}, nil
 }
 
 func (*fileCertificate) run(context.Context)         {}
 func (*fileCertificate) await(context.Context) error { return nil }
-func (*fileCertificate) check() error                { return nil }
+func (f *fileCertificate) check() error              { return errors.Join(f.pair.Healthy(), f.trusted.Healthy()) }
 
 func (f *fileCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.pair.Certificate(hello)
 }
 
-func (f *fileCertificate) bundle() []byte {
-	if data, err := files.Read(f.ca); err == nil {
-		f.last = data
+// bundle returns the certificates of CAFile alone: everybody can read APIServices, and a file may have a key, too.
+func (f *fileCertificate) bundle() (out []byte) {
+	all, _ := certfile.Certificates(f.trusted.PEM()) // it was read before
+	for _, ca := range all {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})...)
 	}
-	return f.last
+	return out
 }

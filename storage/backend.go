@@ -136,8 +136,8 @@ type Exclusive interface {
 // Advancer is implemented by backends that can be taken beyond a revision without a change. After
 // Advance the current revision is at least to, and every later commit is above it. Whoever fills a
 // store with another one's data advances it above all revisions that the other one gave out, so that
-// none is used twice. Errors: ErrUnavailable, ErrClosed, the context's, or the medium's. Find it
-// with [As].
+// none is used twice. Errors: ErrInvalid if to is above HighestStart, ErrUnavailable, ErrClosed, the
+// context's, or the medium's. Find it with [As].
 type Advancer interface {
 	Advance(ctx context.Context, to Revision) error
 }
@@ -159,11 +159,12 @@ type Importer interface {
 
 // Import is what [Importer] brings into a store.
 type Import struct {
-	Put    []Record // with their revisions, which are not 0; the keys are distinct
+	Put    []Record // with their revisions, from 1 to HighestStart; the keys are distinct
 	Delete []string // keys, which need not exist
 
 	// Above, if not 0, is at least the revision of every imported record. It ends the imports: from
-	// then on the current revision is above it, and everything up to there counts as compacted.
+	// then on the current revision is above it, and everything up to there counts as compacted. It is at
+	// most HighestStart.
 	Above Revision
 }
 

@@ -14,6 +14,10 @@ import (
 // documented there.
 type Revision uint64
 
+// HighestStart is the highest revision that [Advancer] and [Importer] take a store to; above it is room for its
+// commits. A store at the end of the numbers could only begin again with those that it has given out.
+const HighestStart Revision = math.MaxInt64
+
 // String returns the canonical decimal form, which [ParseRevision] accepts.
 func (r Revision) String() string { return strconv.FormatUint(uint64(r), 10) }
 

@@ -31,12 +31,16 @@ type Options struct {
 	Snapshot bool
 
 	// Above is a revision that the target is to begin above, beside all others. It is for stores that
-	// were lost, if clients know of a higher one than the present time in microseconds.
+	// were lost, if clients know of a higher one than the present time in microseconds. It is at most
+	// HighestAbove.
 	Above storage.Revision
 
 	// Progress, if not nil, is called now and then with what has been done.
 	Progress func(Progress)
 }
+
+// HighestAbove is the highest revision that Options.Above can have, so that the target can be copied again.
+const HighestAbove = storage.HighestStart / 2
 
 // Progress is how far a copy is.
 type Progress struct {
@@ -112,9 +116,12 @@ func newFollower(from, to storage.Backend, o Options) *Follower {
 	return &Follower{from: from, sink: newSink(to), opts: o, left: map[string]bool{}, now: time.Now}
 }
 
-// look refuses a source that is not finished, and a target that is not empty. It reports whether the
+// look refuses options that cannot be met, a source that is not finished, and a target that is not empty. It reports whether the
 // target is of a copy that goes on.
 func (f *Follower) look(ctx context.Context) (continues bool, err error) {
+	if f.opts.Above > HighestAbove {
+		return false, fmt.Errorf("%w: no copy begins above revision %d, the limit is %d", storage.ErrInvalid, f.opts.Above, HighestAbove)
+	}
 	if err := Unfinished(ctx, f.from); err != nil {
 		return false, fmt.Errorf("the source: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -442,4 +443,27 @@ func TestOPS_SnapshotsAreOfOneMoment(t *testing.T) {
 	}
 	stop()
 	<-stopped
+}
+
+// A target that is to begin where there is no room above is refused before anything is written: it could not be
+// opened again, or began with revisions that it has given out.
+func TestOPS_ATargetHasRoomAboveItsFirstRevision(t *testing.T) {
+	from, to := fresh(t), fresh(t)
+	put(t, from, widget(1), "x")
+	before, err := to.Revision(t.Context())
+	require.NoError(t, err)
+	for _, above := range []storage.Revision{copy.HighestAbove + 1, math.MaxInt64, math.MaxUint64} {
+		_, err := copy.Copy(t.Context(), from, to, copy.Options{Above: above})
+		require.ErrorIs(t, err, storage.ErrInvalid)
+		require.ErrorIs(t, copy.Check(t.Context(), from, to, copy.Options{Above: above}), storage.ErrInvalid)
+		after, err := to.Revision(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, after)
+	}
+	_, err = copy.Copy(t.Context(), from, to, copy.Options{Above: copy.HighestAbove})
+	require.NoError(t, err)
+	again := fresh(t)
+	_, err = copy.Copy(t.Context(), to, again, copy.Options{})
+	require.NoError(t, err)
+	require.Greater(t, put(t, again, widget(2), "y"), put(t, to, widget(2), "y"))
 }

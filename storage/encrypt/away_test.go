@@ -2,6 +2,7 @@ package encrypt_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -56,4 +57,38 @@ func TestENC_04_AServiceThatWasWellAMomentAgo(t *testing.T) {
 		require.ErrorIs(t, read("c"), storage.ErrKeysAway)
 		require.Equal(t, before, service.asked)
 	})
+}
+
+// busy is a service that says of itself that it is well, and cannot decrypt anything now.
+type busy struct {
+	*vault
+	code string
+}
+
+func (b *busy) Decrypt(context.Context, string, encrypt.DataKey) ([]byte, error) {
+	return nil, &unary.StatusError{Code: b.code, Message: "ask again later"}
+}
+
+// A plugin's status is about the plugin. What it says with a code that is about no key is about the service behind
+// it, which throttles or is away: lists that go on without the objects would tell clients that they were deleted.
+func TestENC_04_ARefusalThatIsAboutNoKey(t *testing.T) {
+	for code, away := range map[string]bool{
+		"1": true, "4": true, "8": true, "10": true, "14": true, "16": true, // see the codes of gRPC
+		"2": false, "3": false, "5": false, "7": false, "9": false, "13": false, "15": false,
+	} {
+		t.Run("code "+code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := memory.New()
+				other := encrypt.OpenPlugin(t.Context(), "kms", &vault{key: "1"}, nil)
+				defer other.Close()
+				put(t, open(t, db, rule("secrets", encrypt.KMS(other))), secretKey("a"), "value")
+				service := &busy{vault: &vault{key: "1"}, code: code}
+				p := encrypt.OpenPlugin(t.Context(), "kms", service, nil)
+				defer p.Close()
+				_, err := open(t, db, rule("secrets", encrypt.KMS(p))).Get(t.Context(), secretKey("a"))
+				require.ErrorIs(t, err, storage.ErrUnavailable)
+				require.Equal(t, away, errors.Is(err, storage.ErrKeysAway), err)
+			})
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -417,10 +418,15 @@ func (p *Plugin) away(ctx context.Context) bool {
 	return true
 }
 
-// answered reports whether a failure is about one key, and not about the service.
+// answered reports whether a failure is about one key, and not about the service, which may be well itself while the
+// one behind it throttles or is away. It says so with one of these codes of gRPC: canceled, deadline exceeded,
+// resource exhausted, aborted, unavailable, unauthenticated.
 func answered(err error) bool {
-	_, ok := errors.AsType[*unary.StatusError](err)
-	return ok || errors.Is(err, errMalformed)
+	refusal, ok := errors.AsType[*unary.StatusError](err)
+	if ok {
+		return !slices.Contains([]string{"1", "4", "8", "10", "14", "16"}, refusal.Code)
+	}
+	return errors.Is(err, errMalformed)
 }
 
 func (p *Plugin) ask(ctx context.Context, e *envelope) (key opened) {

@@ -111,15 +111,51 @@ func (db *DB) txn(ctx context.Context, limit time.Duration, op clientv3.Op) (res
 	a := &attempt{}
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, attemptKey{}, a), limit)
 	defer cancel()
-	answer, err := db.kv.Do(ctx, op)
-	if err != nil {
+	if resp, err = db.do(ctx, op); err != nil {
 		return nil, a.sent.Load(), err
 	}
-	resp = answer.Txn()
 	if err := db.observe(resp.Header, seen); err != nil {
 		return nil, true, err
 	}
 	return resp, true, nil
+}
+
+// do sends a transaction once. An answer of another form than the question is none: whatever it was that gave it,
+// the transaction may have happened.
+func (db *DB) do(ctx context.Context, op clientv3.Op) (*clientv3.TxnResponse, error) {
+	answer, err := db.kv.Do(ctx, op)
+	if err != nil {
+		return nil, err
+	}
+	resp := answer.Txn()
+	if resp == nil || resp.Header == nil || !answers((*etcdserverpb.TxnResponse)(resp), op) {
+		return nil, errOtherForm
+	}
+	return resp, nil
+}
+
+var errOtherForm = status.Error(codes.Unavailable, "the answer has another form than the question: is it etcd that listens there?")
+
+// answers reports whether an answer has a part for each part of the transaction that was carried out.
+func answers(r *etcdserverpb.TxnResponse, to clientv3.Op) bool {
+	compared, asked, otherwise := to.Txn()
+	switch {
+	case r == nil || !r.Succeeded && len(compared) == 0:
+		return false
+	case !r.Succeeded:
+		asked = otherwise
+	}
+	return slices.EqualFunc(r.Responses, asked, func(part *etcdserverpb.ResponseOp, of clientv3.Op) bool {
+		switch {
+		case of.IsGet():
+			return part.GetResponseRange() != nil
+		case of.IsPut():
+			return part.GetResponsePut() != nil
+		case of.IsDelete():
+			return part.GetResponseDeleteRange() != nil
+		}
+		return answers(part.GetResponseTxn(), of)
+	})
 }
 
 // observe takes note of the header of a linearizable answer. seen is what had been seen before the
@@ -253,9 +289,14 @@ func transient(err error) bool {
 	switch code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return true
+	case codes.Internal: // gRPC says so of streams that break; etcd does not use it
+		return true
 	}
-	return strings.Contains(err.Error(), dropped)
+	return strings.Contains(err.Error(), dropped) || strings.Contains(err.Error(), notGRPC)
 }
+
+// notGRPC is what gRPC says of an answer by something between here and etcd.
+const notGRPC = "unexpected HTTP status code received from server"
 
 // dropped is what etcd says to a proposal that it did not even begin with.
 const dropped = "raft proposal dropped"

@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -62,11 +61,7 @@ func (db *DB) Commit(ctx context.Context, ops []storage.Op) (storage.Revision, e
 				continue
 			}
 		}
-		err = db.translate(ctx, err)
-		if c.uncertain {
-			return 0, fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, err)
-		}
-		return 0, err
+		return 0, outcome(c.uncertain, db.translate(ctx, err))
 	}
 }
 

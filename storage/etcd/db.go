@@ -25,6 +25,7 @@ type DB struct {
 	outage    atomic.Pointer[outage]   // why the store cannot be asked for now, or nil
 	size      atomic.Int64             // bytes of the database of a member
 
+	stray   atomic.Int64           // the highest revision of a base that an import without an answer has compared
 	mark    atomic.Pointer[string] // what the next commit is to write as the owner, or nil
 	newest  storage.Question[moment]
 	groups  *groups

@@ -30,6 +30,7 @@ type feed struct {
 	routes chan struct{} // capacity 1: a member is left out from now on
 
 	patience time.Duration // of run: how long it waits for an answer; longer after each that did not come
+	confirm  time.Duration // the same for the confirmation of a watch
 
 	mu       sync.Mutex
 	log      []commitRecord // every commit of the store with floor < mod <= reached, in order
@@ -58,7 +59,7 @@ type watcher struct {
 
 func newFeed(db *DB, reached int64) *feed {
 	return &feed{
-		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), patience: stallTime,
+		db: db, wanted: make(chan struct{}, 1), routes: make(chan struct{}, 1), patience: stallTime, confirm: stallTime,
 		watchers: map[string]watchSet{},
 		floor:    reached, reached: reached, cut: reached + 1,
 	}
@@ -126,8 +127,10 @@ const (
 func (f *feed) follow() error {
 	ctx, cancel := context.WithCancel(f.db.ownStream(clientv3.WithRequireLeader(f.db.life)))
 	defer cancel()
-	begin, end := f.db.keys.all()
-	responses := f.db.client.Watch(ctx, begin, clientv3.WithRange(end), clientv3.WithRev(f.position()+1), clientv3.WithProgressNotify())
+	responses, err := f.begin(ctx)
+	if responses == nil {
+		return err
+	}
 	timer := time.NewTimer(settleTime) // also for those who have waited while there was no watch
 	defer timer.Stop()
 	var waiting time.Time // since when an answer is awaited
@@ -169,6 +172,28 @@ func (f *feed) follow() error {
 				timer.Reset(settleTime)
 			}
 		}
+	}
+}
+
+// begin begins a watch of etcd. Etcd's client waits until a member has confirmed it, or until ctx ends: so it is ctx
+// that ends if none does, or if calls go to others by then. The channel is nil if there is no watch.
+func (f *feed) begin(ctx context.Context) (clientv3.WatchChan, error) {
+	begin, end := f.db.keys.all()
+	begun := make(chan clientv3.WatchChan, 1)
+	f.db.running.Go(func() {
+		begun <- f.db.client.Watch(ctx, begin, clientv3.WithRange(end), clientv3.WithRev(f.position()+1), clientv3.WithProgressNotify())
+	})
+	limit := time.NewTimer(f.confirm)
+	defer limit.Stop()
+	select {
+	case responses := <-begun:
+		f.confirm = stallTime
+		return responses, nil
+	case <-f.routes:
+		return nil, nil
+	case <-limit.C:
+		f.confirm = min(2*f.confirm, longestWait)
+		return nil, errStreamEnded
 	}
 }
 

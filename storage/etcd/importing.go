@@ -31,6 +31,9 @@ func (db *DB) Import(ctx context.Context, i storage.Import) error {
 
 // importing returns the operations of an import, or why it is refused.
 func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
+	if err := startable(i.Above); err != nil {
+		return nil, err
+	}
 	limits, bytes := db.Limits(), 0
 	if n := len(i.Put) + len(i.Delete); n > limits.MaxOps {
 		return nil, fmt.Errorf("%w: import of %d records, the limit is %d", storage.ErrTooLarge, n, limits.MaxOps)
@@ -39,8 +42,8 @@ func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
 	for _, r := range i.Put {
 		bytes += len(r.Key) + len(r.Value)
 		switch {
-		case r.Err != nil || r.Revision == 0:
-			return nil, fmt.Errorf("%w: the record of %q has no value or no revision", storage.ErrInvalid, r.Key)
+		case r.Err != nil || r.Revision == 0 || r.Revision > storage.HighestStart:
+			return nil, fmt.Errorf("%w: the record of %q has no value, or a revision that is not from 1 to %d", storage.ErrInvalid, r.Key, storage.HighestStart)
 		case len(r.Value) > limits.MaxValueBytes || bytes > limits.MaxCommitBytes:
 			return nil, fmt.Errorf("%w: import of %d bytes, the limit is %d", storage.ErrTooLarge, bytes, limits.MaxCommitBytes)
 		}
@@ -52,16 +55,25 @@ func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
 	return ops, nil
 }
 
-// bring writes operations that may be repeated.
+// bring writes operations that may be repeated, but not later: a repetition that comes after the next import would take
+// that back. So an attempt without an answer, also of an earlier call, is fenced off before the next one.
 func (db *DB) bring(ctx context.Context, ops []clientv3.Op) error {
 	mark := db.mark.Load()
 	if mark != nil {
 		ops = append(ops, clientv3.OpPut(db.keys.owner(), *mark))
 	}
+	uncertain := false
 	for p := newPauses(); ; {
+		if err := db.fence(ctx, db.stray.Load()); err != nil {
+			return outcome(uncertain, err)
+		}
 		t := db.timeline.Load()
-		resp, _, err := db.txn(ctx, p.limit, clientv3.OpTxn([]clientv3.Cmp{t.unchanged(db.keys)}, ops,
+		resp, sent, err := db.txn(ctx, p.limit, clientv3.OpTxn([]clientv3.Cmp{t.unchanged(db.keys)}, ops,
 			[]clientv3.Op{clientv3.OpGet(db.keys.base())}))
+		if err != nil && sent && !refusedUnread(err) {
+			uncertain = true
+			raise(&db.stray, t.stored)
+		}
 		switch {
 		case err == nil && resp.Succeeded:
 			db.mark.CompareAndSwap(mark, nil)
@@ -74,9 +86,17 @@ func (db *DB) bring(ctx context.Context, ops []clientv3.Op) error {
 			}
 		}
 		if err != nil {
-			return db.translate(ctx, err)
+			return outcome(uncertain, db.translate(ctx, err))
 		}
 	}
+}
+
+// outcome is the error of a write that may have happened if it is uncertain.
+func outcome(uncertain bool, err error) error {
+	if !uncertain {
+		return err
+	}
+	return fmt.Errorf("%w: %w", storage.ErrUnknownOutcome, err)
 }
 
 // beginAnew replaces the timeline with one that begins now, above a revision and above all that the

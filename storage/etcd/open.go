@@ -267,10 +267,9 @@ type found struct {
 func (db *DB) inspect(ctx context.Context) (*found, error) {
 	var resp *clientv3.TxnResponse
 	for p := newPauses(); ; {
-		answer, err := db.kv.Do(ctx, clientv3.OpTxn(nil,
-			[]clientv3.Op{clientv3.OpGet(db.keys.owner()), clientv3.OpGet(db.keys.base())}, nil))
-		if err == nil {
-			resp = answer.Txn()
+		var err error
+		if resp, err = db.do(ctx, clientv3.OpTxn(nil,
+			[]clientv3.Op{clientv3.OpGet(db.keys.owner()), clientv3.OpGet(db.keys.base())}, nil)); err == nil {
 			break
 		}
 		if !transient(err) || !p.wait(ctx) {
@@ -316,11 +315,11 @@ func (db *DB) vacant(ctx context.Context) error {
 			ops = append(ops, clientv3.OpGet(keyspace{db.keys.root[:i]}.owner(), clientv3.WithKeysOnly()))
 		}
 	}
-	answer, err := db.kv.Do(ctx, clientv3.OpTxn(nil, ops, nil))
+	resp, err := db.do(ctx, clientv3.OpTxn(nil, ops, nil))
 	if err != nil {
 		return db.explain(ctx, err)
 	}
-	for i, r := range answer.Txn().Responses {
+	for i, r := range resp.Responses {
 		kvs := r.GetResponseRange().Kvs
 		switch {
 		case len(kvs) == 0:
@@ -396,7 +395,7 @@ func (db *DB) write(ctx context.Context, f *found, own owner, base uint64) error
 		return err
 	}
 	ops := []clientv3.Op{clientv3.OpPut(db.keys.owner(), string(value)), clientv3.OpPut(db.keys.base(), string(line))}
-	_, err = db.kv.Do(ctx, clientv3.OpTxn([]clientv3.Cmp{
+	_, err = db.do(ctx, clientv3.OpTxn([]clientv3.Cmp{
 		clientv3.Compare(clientv3.ModRevision(db.keys.owner()), "=", f.ownerMod),
 		clientv3.Compare(clientv3.ModRevision(db.keys.base()), "=", stored),
 	}, ops, nil))

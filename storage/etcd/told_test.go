@@ -20,8 +20,12 @@ type refusedLast struct {
 	clientv3.Watcher
 }
 
-func (refusedLast) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) {
+func (refusedLast) Do(_ context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
 	resp := &clientv3.TxnResponse{Succeeded: true, Header: &etcdserverpb.ResponseHeader{Revision: 20}}
+	_, asked, _ := op.Txn()
+	for range asked {
+		resp.Responses = append(resp.Responses, ranged())
+	}
 	return resp.OpResponse(), nil
 }
 

@@ -2,6 +2,7 @@ package storagetest
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +24,8 @@ func importingCases() []testCase {
 		{"writes after an import expect the revisions that were imported", importExpectations},
 		{"everything before the end of an import is compacted", importCompacts},
 		{"an import replaces and deletes what was imported, and repeats", importReplaces},
-		{"an import that is too large or has no revision writes nothing", importRefuses},
+		{"an import that is too large, or has no revision or one too high, writes nothing", importRefuses},
+		{"no import ends where there is no room above", importsLeaveRoom},
 	}
 }
 
@@ -152,6 +154,28 @@ func importRefuses(s *scene) {
 	large := foreign(widget("large"), string(make([]byte, l.MaxValueBytes+1)), 5)
 	require.ErrorIs(s, into.Import(s.ctx, storage.Import{Put: many}), storage.ErrTooLarge)
 	require.ErrorIs(s, into.Import(s.ctx, storage.Import{Put: []storage.Record{large}}), storage.ErrTooLarge)
-	require.ErrorIs(s, into.Import(s.ctx, storage.Import{Put: []storage.Record{foreign(widget("a"), "x", 0)}}), storage.ErrInvalid)
+	for _, rev := range []storage.Revision{0, storage.HighestStart + 1, math.MaxUint64} {
+		require.ErrorIs(s, into.Import(s.ctx, storage.Import{Put: []storage.Record{foreign(widget("a"), "x", rev)}}), storage.ErrInvalid)
+	}
 	require.Empty(s, s.wholeList("", 0, 10))
+}
+
+// A store at the end of the numbers begins again with those that it has given out, or cannot be opened again.
+func importsLeaveRoom(s *scene) {
+	into, start := s.Backend.(storage.Importer), s.current()
+	for _, above := range []storage.Revision{storage.HighestStart + 1, math.MaxUint64 - 1, math.MaxUint64} {
+		require.ErrorIs(s, into.Import(s.ctx, storage.Import{Above: above}), storage.ErrInvalid)
+		if to, ok := storage.As[storage.Advancer](s.Backend); ok {
+			require.ErrorIs(s, to.Advance(s.ctx, above), storage.ErrInvalid)
+		}
+		require.Equal(s, start, s.current())
+	}
+	s.again()
+	s.imports(storage.Import{Put: []storage.Record{foreign(widget("a"), "x", storage.HighestStart)}})
+	s.imports(storage.Import{Above: storage.HighestStart})
+	s.again()
+	s.commit(storage.Put(widget("b"), []byte("1"), storage.Absent))
+	require.Greater(s, s.current(), storage.HighestStart)
+	s.again()
+	require.EqualValues(s, storage.HighestStart, s.holds(widget("a"), "x"))
 }

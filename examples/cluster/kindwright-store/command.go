@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kindwright/kindwright/storage"
+	"github.com/kindwright/kindwright/storage/copy"
 )
 
 const (
@@ -126,10 +127,12 @@ func parse(command, ends string, args []string, errOut io.Writer) (*flags, error
 		return nil, usageError{errors.New("--from is missing: say which store to read")}
 	case f.to == "" && strings.Contains(ends, "to"):
 		return nil, usageError{errors.New("--to is missing: say where to write")}
+	case storage.Revision(f.above) > copy.HighestAbove:
+		return nil, usageError{fmt.Errorf("--above %d: there is no room above it, give at most %d", f.above, copy.HighestAbove)}
 	case f.prepare && f.follow:
 		return nil, usageError{errors.New("--prepare ends at once and --follow goes on: give one of them")}
 	}
-	if err := f.etcd.check(); err != nil {
+	if err := errors.Join(f.etcd.check(), f.server.check()); err != nil {
 		return nil, usageError{err}
 	}
 	return f, nil

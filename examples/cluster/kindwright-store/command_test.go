@@ -286,6 +286,8 @@ func TestOPS_BadInput(t *testing.T) {
 	fails(t, exitUsage, "not defined", "check", "--nonsense")
 	fails(t, exitUsage, "give one of them", "copy", "--prepare", "--follow", "--from", "bbolt:x", "--to", "bbolt:y")
 	fails(t, exitUsage, "--etcd-keyfile", "check", "--from", "etcd:https://x:1/x", "--etcd-certfile", "c")
+	fails(t, exitUsage, "give at most", "copy", "--from", "bbolt:"+path, "--to", target, "--above", "18446744073709551615")
+	fails(t, exitUsage, "give at most", "restore", "--from", path, "--to", target, "--above", "9223372036854775807")
 	require.Empty(t, tree(t, dir))
 	code, _, errOut := command(t.Context(), "--help")
 	require.Zero(t, code)

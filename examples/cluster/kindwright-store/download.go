@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/files"
 	"github.com/kindwright/kindwright/storage/bbolt"
@@ -20,6 +21,8 @@ import (
 // serverFlags say who asks a server for its backup.
 type serverFlags struct {
 	caFile, certFile, keyFile, tokenFile string
+
+	timeout time.Duration
 }
 
 func (s *serverFlags) add(set *flag.FlagSet, command string) {
@@ -30,6 +33,48 @@ func (s *serverFlags) add(set *flag.FlagSet, command string) {
 	set.StringVar(&s.certFile, "cert-file", "", "PEM file of the certificate to show to the server")
 	set.StringVar(&s.keyFile, "key-file", "", "PEM file of the key of --cert-file")
 	set.StringVar(&s.tokenFile, "token-file", "", "file of the bearer token to show to the server")
+	set.DurationVar(&s.timeout, "timeout", time.Minute, "how long the server may send nothing")
+}
+
+// check returns what is wrong with the flags of a command that has them.
+func (s *serverFlags) check() error {
+	if s.timeout < 0 {
+		return fmt.Errorf("--timeout %v: must not be negative; 0 waits for ever", s.timeout)
+	}
+	return nil
+}
+
+// lively ends what is read from a server that has sent nothing for a time.
+type lively struct {
+	io.Reader
+	timer *time.Timer
+	limit time.Duration
+}
+
+// heard returns a context that ends when the server has sent nothing for a time. 0 is no limit.
+func heard(ctx context.Context, limit time.Duration) (context.Context, *lively, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	l := &lively{limit: limit}
+	if limit > 0 {
+		l.timer = time.AfterFunc(limit, func() { cancel(fmt.Errorf("the server has sent nothing for %v", limit)) })
+	}
+	return ctx, l, func() { l.rest(); cancel(nil) }
+}
+
+// rest stops the clock.
+func (l *lively) rest() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+}
+
+// Read reads from the server.
+func (l *lively) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if n > 0 && l.timer != nil {
+		l.timer.Reset(l.limit)
+	}
+	return n, err
 }
 
 // client returns a client that shows what the flags name.
@@ -74,6 +119,8 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if !strings.HasSuffix(url, "/debug/backup") {
 		url += "/debug/backup"
 	}
+	ctx, body, cancel := heard(ctx, f.server.timeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return usageError{fmt.Errorf("--from: %w", err)}
@@ -83,7 +130,7 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("--from: %w", err)
+		return fmt.Errorf("--from: %w", why(ctx, err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
@@ -95,9 +142,11 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "store.db")
-	if err := save(res.Body, path); err != nil {
-		return fmt.Errorf("the backup broke off: %w; try again", err)
+	body.Reader = res.Body
+	if err := save(body, path); err != nil {
+		return fmt.Errorf("the backup broke off: %w; try again", why(ctx, err))
 	}
+	body.rest()
 	e, err := bbolt.Examine(path)
 	if err != nil {
 		return fmt.Errorf("what %s sent is no backup: %w", url, err)
@@ -109,6 +158,14 @@ func download(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "done: %s has %d records\n", f.to, e.Len())
+	return err
+}
+
+// why is why a request ended, if it is not the error itself that says so.
+func why(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
 	return err
 }
 

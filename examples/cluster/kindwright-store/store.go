@@ -60,7 +60,7 @@ func move(ctx context.Context, f *flags, from, to place, out io.Writer) (err err
 			closed = true
 			return errors.Join(err, target.Close(), undo())
 		}
-		return fmt.Errorf("%w; the target is unfinished: run the same command again to go on, or kindwright-store clear", err)
+		return goOn(err)
 	}
 	if f.prepare {
 		_, err = fmt.Fprintf(out, "copied up to %s; no server starts on the target before another copy has finished it\n", named(copying.Done().Reached))
@@ -69,15 +69,20 @@ func move(ctx context.Context, f *flags, from, to place, out io.Writer) (err err
 	if f.follow {
 		_, _ = fmt.Fprintln(out, "following: stop the servers, then interrupt this program to finish")
 		if err := copying.Keep(ctx); err != nil {
-			return err
+			return goOn(err)
 		}
 		ctx = context.WithoutCancel(ctx)
 	}
 	result, err := copying.Finish(ctx)
 	if err != nil {
-		return fmt.Errorf("%w; the target is unfinished: run the same command again to go on, or kindwright-store clear", err)
+		return goOn(err)
 	}
 	return report(result, out)
+}
+
+// goOn is the error of a copy that has begun, with what to do.
+func goOn(err error) error {
+	return fmt.Errorf("%w; the target is unfinished: run the same command again to go on, or kindwright-store clear", err)
 }
 
 // options are those of a copy that prints how far it is.
