@@ -2,6 +2,7 @@ package kindwright
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -95,4 +96,25 @@ func TestH1_AConnectionThatIsToEndIsReadSlowly(t *testing.T) {
 		yield(true)
 		require.Equal(t, leavingRest, time.Since(began))
 	})
+}
+
+// Streams that were reset on a connection that is to end cost nothing more. All others are served.
+func TestH1_ResetStreamsOfAConnectionThatIsToEndAreNotServed(t *testing.T) {
+	for _, leaving := range []bool{false, true} {
+		for _, reset := range []bool{false, true} {
+			l := newLoad(Limits{})
+			ctx, cancel := context.WithCancel(l.open(t.Context(), tls.Server(&fairConn{}, &tls.Config{MinVersion: tls.VersionTLS12})))
+			defer cancel()
+			if leaving {
+				leave(ctx)
+			}
+			if reset {
+				cancel()
+			}
+			served := false
+			l.counted(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })).
+				ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/livez", nil))
+			require.Equal(t, !leaving || !reset, served, "leaving %v, reset %v", leaving, reset)
+		}
+	}
 }

@@ -16,10 +16,15 @@ const (
 	unansweredLook    = 250 * time.Millisecond
 )
 
-// counted counts the requests that a handler serves on each connection.
+// counted counts the requests that a handler serves on each connection. A connection that was told to end may bring
+// hundreds of streams that its client has reset, each of which would pass the whole chain for nobody (H1). They end
+// here, as those do that net/http does not begin any more.
 func (l *load) counted(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connectionKey{}).(*connection); ok {
+			if c.fair != nil && c.fair.leaving.Load() && r.Context().Err() != nil {
+				return
+			}
 			c.begin()
 			defer c.end()
 		}
