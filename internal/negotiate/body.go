@@ -409,7 +409,7 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 	}
 	connection, began := http.NewResponseController(w), time.Now()
 	room := make([]byte, lingerPiece)
-	for read := 0; read < lingerBytes && time.Since(began) < lingerTime; {
+	for read, rested := 0, 0; read < lingerBytes && time.Since(began) < lingerTime; {
 		if connection.SetReadDeadline(time.Now().Add(lingerIdle)) != nil {
 			return // a read could last for ever
 		}
@@ -417,7 +417,10 @@ func Linger(w http.ResponseWriter, r *http.Request) {
 		if read += n; err != nil {
 			break
 		}
-		time.Sleep(lingerRest)
+		if read-rested >= lingerPiece { // the end of a small one is there
+			rested = read
+			time.Sleep(lingerRest)
+		}
 	}
 	_ = connection.SetReadDeadline(time.Time{})
 }
