@@ -264,6 +264,22 @@ func TestPATH_15_RefusedConnections(t *testing.T) {
 	})
 }
 
+// A connection does what its handler does: there is no dry run of it. kube-apiserver refuses one, so a
+// client that asks for one runs no command.
+func TestPATH_15_S2_ConnectionsHaveNoDryRun(t *testing.T) {
+	onPosts(t, func(t *testing.T, s *server) {
+		for _, query := range []string{"dryRun=All", "dryRun=", "dryRun", "dryRun=no", "a=b&dryRun=All"} {
+			s.do("GET", postPath+"/a/talk?"+query, "", "Connection", "Upgrade", "Upgrade", "echo/1").
+				refused(400, "BadRequest", "dryRun is not supported")
+			for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+				s.do(method, postPath+"/a/proxy?"+query, "").refused(400, "BadRequest", "dryRun is not supported")
+				s.do(method, postPath+"/a/proxy/below?"+query, "").refused(400, "BadRequest", "dryRun is not supported")
+			}
+		}
+		s.get(postPath + "/a/proxy/below?dryrun=All").is(202) // what belongs to the handler is left to it
+	})
+}
+
 func TestPATH_16_ADM_10_ConnectionsAreAuthorizedAndAdmitted(t *testing.T) {
 	var admitted calls
 	plugin := admission.Plugin{Name: "see", Mutator: admission.MutatorFunc(func(_ context.Context, r *admission.Request) (map[string]any, error) {

@@ -506,8 +506,8 @@ func TestDEL_11_Preconditions(t *testing.T) {
 		first := s.widget("w", "")
 		s.delete(widgetPath + "/w")
 		second := s.widget("w", "")
-		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+first.text("metadata", "uid")+`"}}`).refused(409, "Conflict", "UID in precondition")
-		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"`+first.version()+`"}}`).refused(409, "Conflict", "ResourceVersion in precondition")
+		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"uid":"`+first.text("metadata", "uid")+`"}}`).refused(409, "Conflict", "the UID in the precondition")
+		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"`+first.version()+`"}}`).refused(409, "Conflict", "the ResourceVersion in the precondition")
 		s.do("DELETE", widgetPath+"/w", `{"preconditions":{"resourceVersion":"x"}}`).refused(400, "BadRequest", "preconditions")
 		for _, never := range []string{`{"resourceVersion":"0"}`, `{"resourceVersion":""}`, `{"uid":""}`} { // no object has these
 			s.do("DELETE", widgetPath+"/w", `{"preconditions":`+never+`}`).refused(409, "Conflict", "in precondition")
@@ -528,6 +528,21 @@ func TestDEL_11_Preconditions(t *testing.T) {
 		s.delete(kettlePath + "/k")
 		s.do("DELETE", kettlePath+"/k", `{"gracePeriodSeconds":0,"preconditions":{"resourceVersion":"`+k.version()+`"}}`).refused(409, "Conflict", "ResourceVersion")
 	}, graceful())
+}
+
+// Clients tell a lost race by these words of kube-apiserver. Some actions have other ones.
+func TestDEL_11_WordsOfPreconditions(t *testing.T) {
+	onEach(t, func(t *testing.T, s *server) {
+		w := s.widget("w", "")
+		uid, version := w.text("metadata", "uid"), w.version()
+		for _, path := range []string{widgetPath + "/w", widgetPath} {
+			s.do("DELETE", path, `{"preconditions":{"uid":"other"}}`).refused(409, "Conflict", "the UID in the precondition (other) "+
+				"does not match the UID in record ("+uid+"). The object might have been deleted and then recreated")
+			s.do("DELETE", path, `{"preconditions":{"resourceVersion":"1"}}`).refused(409, "Conflict", "the ResourceVersion in the precondition (1) "+
+				"does not match the ResourceVersion in record ("+version+"). The object might have been modified")
+		}
+		s.do("DELETE", widgetPath+"/w?uid=other", "").refused(409, "Conflict", "the UID in the precondition (other)")
+	})
 }
 
 // A deletion with preconditions never removes a successor of the object.

@@ -176,9 +176,11 @@ func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 	case o.Unmet != "":
 		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.Unmet)
 	case o.UID != "" && o.UID != uid:
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", tree.Cut(string(o.UID)), uid))
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+			"The object might have been deleted and then recreated", tree.Cut(string(o.UID)), uid))
 	case o.ResourceVersion != 0 && o.ResourceVersion != d.entry.Revision():
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s", o.ResourceVersion, d.entry.Revision()))
+		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+			"The object might have been modified", o.ResourceVersion, d.entry.Revision()))
 	}
 	d.old, err = d.readOld(ctx)
 	return err

@@ -1,7 +1,7 @@
 package request
 
 import (
-	"slices"
+	"fmt"
 	"unicode"
 
 	"github.com/kindwright/kindwright/meta"
@@ -81,7 +81,7 @@ func (q Query) ValidateWatch(streamingLists bool) error {
 	match := f.At("resourceVersionMatch")
 	if q.SendInitialEvents != nil {
 		if q.ResourceVersionMatch != MatchNotOlderThan {
-			match.Forbidden("sendInitialEvents requires resourceVersionMatch " + MatchNotOlderThan)
+			match.Forbidden("sendInitialEvents requires setting resourceVersionMatch to " + MatchNotOlderThan)
 		}
 		if !streamingLists {
 			f.At("sendInitialEvents").Forbidden("sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled")
@@ -114,7 +114,7 @@ func (q Query) ValidateDelete() error {
 		}
 	}
 	if q.OrphanDependents != nil && q.PropagationPolicy != "" {
-		f.At("propagationPolicy").Invalid(q.PropagationPolicy, "orphanDependents and propagationPolicy cannot be both set")
+		f.At("propagationPolicy").Invalid(q.PropagationPolicy, "orphanDependents and deletionPropagation cannot be both set")
 	}
 	q.checkIgnoreReadErrors(&f)
 	return q.invalid("DeleteOptions", &f)
@@ -141,24 +141,49 @@ func (q Query) checkIgnoreReadErrors(f *status.Fields) {
 	}
 }
 
-// ValidateWrite checks dryRun, fieldManager and fieldValidation of a create, an update or a patch,
-// whose options have this kind: 422. The handler checks whether force and fieldManager fit the type
-// of a patch, because it knows the type.
+// ValidateWrite checks fieldManager, dryRun and fieldValidation of a create or an update, whose options
+// have this kind: 422.
 func (q Query) ValidateWrite(kind string) error {
 	var f status.Fields
-	q.checkDryRun(&f)
-	if len(q.FieldManager) > MaxFieldManagerBytes {
-		f.At("fieldManager").TooLong(MaxFieldManagerBytes)
+	q.checkWrite(&f)
+	return q.invalid(kind, &f)
+}
+
+// ValidatePatch is [Query.ValidateWrite] for a patch, and checks what only an apply needs, or may have
+// (SSA-02, SSA-30).
+func (q Query) ValidatePatch(apply bool) error {
+	var f status.Fields
+	switch {
+	case apply && q.FieldManager == "":
+		f.At("fieldManager").Required("is required for apply patch")
+	case !apply && q.Force != nil:
+		f.At("force").Forbidden("may not be specified for non-apply patch")
 	}
-	if slices.ContainsFunc([]rune(q.FieldManager), func(r rune) bool { return !unicode.IsPrint(r) }) {
-		f.At("fieldManager").Invalid(q.FieldManager, "must consist of printable characters")
-	}
+	q.checkWrite(&f)
+	return q.invalid("PatchOptions", &f)
+}
+
+func (q Query) checkWrite(f *status.Fields) {
+	q.checkFieldManager(f)
+	q.checkDryRun(f)
 	switch q.FieldValidation {
 	case "", "Ignore", "Warn", "Strict":
 	default:
 		f.At("fieldValidation").NotSupported(q.FieldValidation, "Ignore", "Warn", "Strict", "")
 	}
-	return q.invalid(kind, &f)
+}
+
+// checkFieldManager names each character that cannot be printed, unless the name is too long anyway.
+func (q Query) checkFieldManager(f *status.Fields) {
+	if len(q.FieldManager) > MaxFieldManagerBytes {
+		f.At("fieldManager").TooLong(MaxFieldManagerBytes)
+		return
+	}
+	for i, r := range q.FieldManager {
+		if !unicode.IsPrint(r) {
+			f.At("fieldManager").Invalid(q.FieldManager, fmt.Sprintf("invalid character %#U (at position %d)", r, i))
+		}
+	}
 }
 
 // checkDryRun accepts the only valid value (DRY-07).

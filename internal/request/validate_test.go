@@ -93,7 +93,7 @@ func TestDEL_07_READ_05_CollectionDelete(t *testing.T) {
 func TestWLIST_08_W11_ValidateWatch(t *testing.T) {
 	const (
 		needsEvents = "FieldValueForbidden resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-		needsMatch  = "FieldValueForbidden resourceVersionMatch: Forbidden: sendInitialEvents requires resourceVersionMatch NotOlderThan"
+		needsMatch  = "FieldValueForbidden resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
 		onlyNewer   = `FieldValueNotSupported resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"`
 	)
 	watch := func(q string) request.Query { return query(t, "GET "+W+"?watch=1&"+q) }
@@ -155,7 +155,7 @@ func TestQUERY_13_FieldManager(t *testing.T) {
 		require.NoError(t, e.validate(query(t, e.line+"?fieldManager=k%C3%A9+x")))
 		require.Equal(t, []string{"FieldValueTooLong fieldManager: Too long: may not be more than 128 bytes"},
 			causes(t, e.validate(query(t, e.line+"?fieldManager="+strings.Repeat("m", 129))), e.kind))
-		require.Equal(t, []string{`FieldValueInvalid fieldManager: Invalid value: "a\nb": must consist of printable characters`},
+		require.Equal(t, []string{`FieldValueInvalid fieldManager: Invalid value: "a\nb": invalid character U+000A (at position 1)`},
 			causes(t, e.validate(query(t, e.line+"?fieldManager=a%0Ab")), e.kind))
 	}
 }
@@ -184,4 +184,46 @@ func TestMODEL_03_GroupDomain(t *testing.T) {
 	info, err := request.NewParser("", "example.org").Parse(receive(t, "POST "+W+"?dryRun=x"))
 	require.NoError(t, err)
 	require.Equal(t, "meta.example.org", status.From(info.Query.ValidateWrite("CreateOptions")).Status().Details.Group)
+}
+
+// kube-apiserver says all that is wrong with the options of a patch, what its type forbids first.
+func TestSSA_02_SSA_30_AllThatIsWrongWithThePatchOptions(t *testing.T) {
+	const rest = "dryRun=x&fieldValidation=y"
+	for _, c := range []struct {
+		query string
+		apply bool
+		want  []string
+	}{
+		{"force=true&fieldManager=a%09&" + rest, false, []string{"force", "fieldManager", "dryRun", "fieldValidation"}},
+		{rest, true, []string{"fieldManager", "dryRun", "fieldValidation"}},
+		{"force=true&fieldManager=a&" + rest, true, []string{"dryRun", "fieldValidation"}},
+	} {
+		var fields []string
+		for _, cause := range causes(t, query(t, "PATCH "+W+"/w?"+c.query).ValidatePatch(c.apply), "PatchOptions") {
+			_, cause, _ = strings.Cut(cause, " ")
+			field, _, _ := strings.Cut(cause, ":")
+			fields = append(fields, field)
+		}
+		require.Equal(t, c.want, fields, c.query)
+	}
+	require.NoError(t, query(t, "PATCH "+W+"/w?force=true&fieldManager=a").ValidatePatch(true))
+	require.NoError(t, query(t, "PATCH "+W+"/w").ValidatePatch(false))
+}
+
+// A name of a field manager is checked character by character, as in kube-apiserver.
+func TestSSA_23_CharactersOfFieldManagers(t *testing.T) {
+	err := query(t, "POST "+W+"?fieldManager=a%0Ab%C2%85").ValidateWrite("CreateOptions")
+	require.Equal(t, []string{
+		`FieldValueInvalid fieldManager: Invalid value: "a\nb\u0085": invalid character U+000A (at position 1)`,
+		`FieldValueInvalid fieldManager: Invalid value: "a\nb\u0085": invalid character U+0085 (at position 3)`,
+	}, causes(t, err, "CreateOptions"))
+	err = query(t, "POST "+W+"?fieldManager="+strings.Repeat("%0A", 1000)).ValidateWrite("CreateOptions")
+	require.Len(t, causes(t, err, "CreateOptions"), 1, "one that is too long is not listed character by character")
+}
+
+func TestDEL_12_WordsAboutTwoPolicies(t *testing.T) {
+	err := query(t, "DELETE "+W+"/w?orphanDependents=true&propagationPolicy=Orphan").ValidateDelete()
+	require.Equal(t, []string{
+		`FieldValueInvalid propagationPolicy: Invalid value: "Orphan": orphanDependents and deletionPropagation cannot be both set`,
+	}, causes(t, err, "DeleteOptions"))
 }

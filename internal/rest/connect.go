@@ -17,6 +17,9 @@ import (
 
 // connect serves a connection to a subresource.
 func (c *call) connect() error {
+	if c.info.Query.Raw.Has("dryRun") { // S2: nothing of what a handler does could be left out
+		return c.refuseConnection(status.BadRequest("dryRun is not supported"))
+	}
 	transport := c.sub.Transport()
 	check, ok := transport.(func(*http.Request) error)
 	if !ok {

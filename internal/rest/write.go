@@ -60,9 +60,6 @@ func (c *call) update() error {
 }
 
 func (c *call) patch() error {
-	if err := c.info.Query.ValidateWrite("PatchOptions"); err != nil {
-		return err
-	}
 	types := c.served.Kind.Patches
 	if c.sub != nil {
 		types = c.sub.Patches(c.served.Kind)
@@ -78,15 +75,8 @@ func (c *call) patch() error {
 	if sent == meta.ApplyCBORPatch {
 		kind = meta.ApplyPatch
 	}
-	if c.info.Query.Force != nil && kind != meta.ApplyPatch { // SSA-30
-		return status.Invalid(meta.GroupKind{Group: "meta." + c.domain, Kind: "PatchOptions"}, "", []status.FieldError{
-			{Type: meta.CauseFieldValueForbidden, Field: "force", Detail: "may not be specified for non-apply patch"},
-		})
-	}
-	if c.info.Query.FieldManager == "" && kind == meta.ApplyPatch { // SSA-02
-		return status.Invalid(meta.GroupKind{Group: "meta." + c.domain, Kind: "PatchOptions"}, "", []status.FieldError{
-			{Type: meta.CauseFieldValueRequired, Field: "fieldManager", Detail: "is required for apply patch"},
-		})
+	if err := c.info.Query.ValidatePatch(kind == meta.ApplyPatch); err != nil {
+		return err
 	}
 	return c.write(http.StatusOK, func(ctx context.Context) (*registry.Result, error) {
 		c.weigh()
