@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -166,6 +167,17 @@ type Import struct {
 	// then on the current revision is above it, and everything up to there counts as compacted. It is at
 	// most HighestStart.
 	Above Revision
+}
+
+// Check returns ErrInvalid for an import that no store can take, whatever its limits: records without a
+// value, revisions outside their range.
+func (i Import) Check() error {
+	for _, r := range i.Put {
+		if r.Err != nil || r.Revision == 0 || r.Revision > HighestStart {
+			return fmt.Errorf("%w: the record of %q has no value, or a revision that is not from 1 to %d", ErrInvalid, r.Key, HighestStart)
+		}
+	}
+	return CheckStart(i.Above)
 }
 
 // Resident is implemented by backends that may keep the newest value of every key in memory and

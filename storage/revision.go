@@ -18,6 +18,15 @@ type Revision uint64
 // commits. A store at the end of the numbers could only begin again with those that it has given out.
 const HighestStart Revision = math.MaxInt64
 
+// CheckStart returns ErrInvalid for a revision above [HighestStart]. Backends with an [Advancer] or an
+// [Importer] ask it.
+func CheckStart(to Revision) error {
+	if to > HighestStart {
+		return fmt.Errorf("%w: a store cannot be taken to revision %d, the limit is %d", ErrInvalid, to, HighestStart)
+	}
+	return nil
+}
+
 // String returns the canonical decimal form, which [ParseRevision] accepts.
 func (r Revision) String() string { return strconv.FormatUint(uint64(r), 10) }
 

@@ -19,12 +19,12 @@ type takeover struct {
 // Import writes records of another store, with the revisions that they had there. See
 // [storage.Importer]. Running watches end with ErrCompacted.
 func (db *DB) Import(ctx context.Context, i storage.Import) error {
+	if err := i.Check(); err != nil {
+		return err
+	}
 	ops := make([]storage.Op, 0, len(i.Put)+len(i.Delete))
 	bytes := 0
 	for _, r := range i.Put {
-		if r.Err != nil || r.Revision == 0 || r.Revision > storage.HighestStart {
-			return fmt.Errorf("%w: the record of %q has no value, or a revision that is not from 1 to %d", storage.ErrInvalid, r.Key, storage.HighestStart)
-		}
 		ops = append(ops, storage.Put(r.Key, r.Value, storage.Any))
 		bytes += len(r.Key) + len(r.Value)
 	}
@@ -45,15 +45,15 @@ func (db *DB) Advance(ctx context.Context, to storage.Revision) error {
 	if rev, err := db.Revision(ctx); err != nil || rev >= to {
 		return err
 	}
+	if err := storage.CheckStart(to); err != nil {
+		return err
+	}
 	return db.take(ctx, &takeover{Import: storage.Import{Above: to}, history: true})
 }
 
 func (db *DB) take(ctx context.Context, t *takeover) error {
 	if err := ctx.Err(); err != nil {
 		return err
-	}
-	if t.Above > storage.HighestStart {
-		return fmt.Errorf("%w: a store cannot be taken to revision %d, the limit is %d", storage.ErrInvalid, t.Above, storage.HighestStart)
 	}
 	r := &request{takes: t, done: make(chan struct{})}
 	if err := db.queue.push(r); err != nil {

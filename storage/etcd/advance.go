@@ -23,7 +23,7 @@ func (db *DB) Advance(ctx context.Context, to storage.Revision) error {
 		if err != nil || m.revision >= to {
 			return err
 		}
-		if err := startable(to); err != nil {
+		if err := storage.CheckStart(to); err != nil {
 			return err
 		}
 		t := db.timeline.Load()
@@ -47,14 +47,6 @@ func (db *DB) Advance(ctx context.Context, to storage.Revision) error {
 			return db.translate(ctx, err)
 		}
 	}
-}
-
-// startable returns an error for a revision that leaves no room for those above it.
-func startable(rev storage.Revision) error {
-	if rev > storage.HighestStart {
-		return fmt.Errorf("%w: a store cannot be taken to revision %d, the limit is %d", storage.ErrInvalid, rev, storage.HighestStart)
-	}
-	return nil
 }
 
 // baseFor returns a base with which the revision after mod is at least a given one.

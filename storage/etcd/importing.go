@@ -31,7 +31,7 @@ func (db *DB) Import(ctx context.Context, i storage.Import) error {
 
 // importing returns the operations of an import, or why it is refused.
 func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
-	if err := startable(i.Above); err != nil {
+	if err := i.Check(); err != nil {
 		return nil, err
 	}
 	limits, bytes := db.Limits(), 0
@@ -41,10 +41,7 @@ func (db *DB) importing(i storage.Import) ([]clientv3.Op, error) {
 	ops := make([]clientv3.Op, 0, len(i.Put)+len(i.Delete))
 	for _, r := range i.Put {
 		bytes += len(r.Key) + len(r.Value)
-		switch {
-		case r.Err != nil || r.Revision == 0 || r.Revision > storage.HighestStart:
-			return nil, fmt.Errorf("%w: the record of %q has no value, or a revision that is not from 1 to %d", storage.ErrInvalid, r.Key, storage.HighestStart)
-		case len(r.Value) > limits.MaxValueBytes || bytes > limits.MaxCommitBytes:
+		if len(r.Value) > limits.MaxValueBytes || bytes > limits.MaxCommitBytes {
 			return nil, fmt.Errorf("%w: import of %d bytes, the limit is %d", storage.ErrTooLarge, bytes, limits.MaxCommitBytes)
 		}
 		ops = append(ops, clientv3.OpPut(db.keys.data(r.Key), sealForeign(r.Value, r.Revision)))

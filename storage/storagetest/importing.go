@@ -177,5 +177,5 @@ func importsLeaveRoom(s *scene) {
 	s.commit(storage.Put(widget("b"), []byte("1"), storage.Absent))
 	require.Greater(s, s.current(), storage.HighestStart)
 	s.again()
-	require.EqualValues(s, storage.HighestStart, s.holds(widget("a"), "x"))
+	require.Equal(s, storage.HighestStart, s.holds(widget("a"), "x"))
 }
