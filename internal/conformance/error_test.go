@@ -16,6 +16,7 @@ import (
 	"github.com/kindwright/kindwright"
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/health"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
 )
@@ -269,7 +270,7 @@ func TestB1_B2_B3_B5_B19_BodiesThatCost(t *testing.T) {
 	require.NoError(t, z.Close())
 	onCrates(t, func(t *testing.T, s *server) {
 		s.crate("a", "")
-		const size = 1 << 18
+		size := effort.Of(1 << 18)
 		for what, body := range map[string]string{
 			"aliases": bomb, "dashes": strings.Repeat("- ", size/2), "questions": strings.Repeat("? ", size/2), "braces": strings.Repeat("{", size), "brackets": strings.Repeat("[", size),
 			"quotes": `"` + strings.Repeat(`\`, size), "tabs": strings.Repeat("\t", size), "folded": "a: >\n" + strings.Repeat(" x\n\n", size/4), "key": strings.Repeat("k", size) + ": 1",

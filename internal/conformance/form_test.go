@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/internal/yaml"
 )
 
@@ -48,12 +49,14 @@ func zipped(t *testing.T, a *answer) bool {
 }
 
 func TestGZIP_01_GetAndListAreCompressedOnRequest(t *testing.T) {
+	encodings := []string{"gzip", "br, gzip", "GZIP", "deflate;q=1, gzip;q=0.5", "gzip;q=0.001", "gzip, *;q=0", "x-gzip"}
+	encodings = encodings[:max(2, effort.Of(len(encodings)))]
 	onEach(t, func(t *testing.T, s *server) {
 		s.fill()
 		for _, path := range []string{widgetPath, widgetPath + "/w001", widgetPath + "?limit=7", zonePath, "/apis/shop.example.com/v1"} {
 			for _, accept := range []string{"application/json", "application/yaml", tableV1 + ",application/json"} {
 				plain := s.get(path, "Accept", accept)
-				for _, encoding := range []string{"gzip", "GZIP", "br, gzip", "deflate;q=1, gzip;q=0.5", "gzip;q=0.001", "gzip, *;q=0", "x-gzip"} {
+				for _, encoding := range encodings {
 					got := s.get(path, "Accept", accept, "Accept-Encoding", encoding).is(200)
 					require.True(t, zipped(t, got), "%s: %q", path, encoding)
 					require.Equal(t, string(plain.body), string(gunzip(t, got.body)))

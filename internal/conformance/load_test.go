@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/registry"
 )
 
@@ -303,7 +304,7 @@ func TestS10_BodiesWithoutCredential(t *testing.T) {
 // answer does not repeat it.
 func TestS22_LongScalars(t *testing.T) {
 	s := memoryServer(t)
-	digits := strings.Repeat("9", *bodySize-200)
+	digits := strings.Repeat("9", effort.Of(*bodySize)-200)
 	for _, c := range []struct{ what, text string }{
 		{"an integer", `{"metadata":{"name":"y"},"items":[{"value":` + digits + `}]}`},
 		{"an unknown integer", `{"metadata":{"name":"y"},"z":-` + digits + `}`},

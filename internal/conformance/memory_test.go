@@ -380,7 +380,7 @@ func TestS1_MemoryOfBodies(t *testing.T) {
 			r := rand.New(rand.NewPCG(*bodySeed, uint64(len(encoding))))
 			var worst []found
 			for range effort.Of(*bodies) {
-				f := s.spends(randomBody(r, encoding, *bodySize))
+				f := s.spends(randomBody(r, encoding, effort.Of(*bodySize)))
 				i, _ := slices.BinarySearchFunc(worst, f, func(a, b found) int { return cmp.Compare(b.allocated, a.allocated) })
 				worst = slices.Insert(worst, i, f)[:min(len(worst)+1, 12)]
 			}
@@ -474,19 +474,19 @@ func TestS1_KnownBodies(t *testing.T) {
 
 // The first one and the third took 38 MiB, the second one 35 until it was refused.
 func TestS1_LargePatches(t *testing.T) {
-	s := memoryServer(t)
+	s, size := memoryServer(t), effort.Of(*bodySize)
 	textAfter := func(first string) string {
-		return `{"a":` + first + `,"b":"` + strings.Repeat("x", *bodySize-220-len(first)) + `"}`
+		return `{"a":` + first + `,"b":"` + strings.Repeat("x", size-220-len(first)) + `"}`
 	}
 	var members strings.Builder
-	for i := 0; members.Len() < *bodySize/4; i++ {
+	for i := 0; members.Len() < size/4; i++ {
 		fmt.Fprintf(&members, `,"f:%d":0`, i)
 	}
 	var nulls strings.Builder
-	for i := 0; nulls.Len() < *bodySize/2; i++ {
+	for i := 0; nulls.Len() < size/2; i++ {
 		fmt.Fprintf(&nulls, `,"example.com/%d":null`, i)
 	}
-	list := strings.Repeat(`,{"f:a":{}}`, *bodySize/16/len(`,{"f:a":{}}`))
+	list := strings.Repeat(`,{"f:a":{}}`, size/16/len(`,{"f:a":{}}`))
 	for _, c := range []struct{ typ, path, data string }{
 		{patchTypes[0], sackPath + "/x?fieldValidation=Strict", `{"metadata":{"name":"x"},"content":` + textAfter("{"+members.String()[1:]+"}") + `}`},
 		{patchTypes[1], hamperPath + "/x?dryRun=All", `[{"op":"add","path":"/metadata/annotations","value":` + textAfter("["+list[1:]+"]") + `},{"op":"test","path":"/names/0","value":"a"}]`},
@@ -500,15 +500,15 @@ func TestS1_LargePatches(t *testing.T) {
 
 // Objects with many members and a long text, which are taken: in CBOR, a dry run took 43 MiB.
 func TestS1_ManyMembersAndAText(t *testing.T) {
-	s, parts := memoryServer(t), []int{4, 8, 16, 32}[:effort.Of(4)]
+	s, size := memoryServer(t), effort.Of(*bodySize)
 	for _, value := range []string{"null", "[]", `""`, `{"a":0}`} {
-		for _, part := range parts {
+		for _, part := range []int{4, 8, 16, 32} {
 			var members strings.Builder
-			for i := 0; members.Len() < *bodySize/part; i++ {
+			for i := 0; members.Len() < size/part; i++ {
 				fmt.Fprintf(&members, `,"f:%d":%s`, i, value)
 			}
 			object := []byte(`{"apiVersion":"shop.example.com/v1","kind":"Sack","metadata":{"name":"y"},"content":{"a":{` + members.String()[1:] +
-				`},"b":"` + strings.Repeat("x", *bodySize-400-members.Len()) + `"}}`)
+				`},"b":"` + strings.Repeat("x", size-400-members.Len()) + `"}}`)
 			for _, typ := range []string{"application/json", cborType} {
 				b := body{what: typ, method: "POST", path: sackPath + "?dryRun=All", typ: typ, data: object, chunked: true}
 				if typ == cborType {
