@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/internal/effort"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/storage"
@@ -155,7 +156,7 @@ func TestWhenALeaderIsKilledTheNextOneGoesOn(t *testing.T) {
 		const late = 17*time.Second + 2*time.Second
 		expires, collected := map[string]time.Time{}, map[string]time.Time{}
 		revisions := map[time.Time]storage.Revision{}
-		for i := range 60 {
+		for i := range max(20, effort.Of(60)) {
 			through := members[rand.IntN(len(members))].Engine()
 			leaf, twig, part := fmt.Sprintf("leaf-%d", i), fmt.Sprintf("twig-%d", i), fmt.Sprintf("part-%d", i)
 			_, err := registry.From[Leaf](through).Create(t.Context(), &Leaf{ObjectMeta: meta.Named("default", leaf)})

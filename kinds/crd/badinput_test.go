@@ -111,7 +111,7 @@ func TestCRD_07_WhatADefinitionTakesAtOnce(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			body := defining(c.schema, "")
-			took := make([]uint64, 5)
+			took := make([]uint64, max(3, effort.Of(5)))
 			for i := range took {
 				srv := start(t, crd.Kinds())
 				took[i] = atOnce(func() {
