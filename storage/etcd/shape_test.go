@@ -145,12 +145,12 @@ func TestSTORE_ABrokenStreamIsNoAnswer(t *testing.T) {
 // silentWatch is an etcd that does not confirm its first watches. Etcd's client waits for that.
 type silentWatch struct {
 	lateWatch
-	silent int
+	silent int64
 }
 
 func (s *silentWatch) Watch(ctx context.Context, key string, o ...clientv3.OpOption) clientv3.WatchChan {
-	if s.watches < s.silent {
-		s.watches++
+	if s.watches.Load() < s.silent {
+		s.watches.Add(1)
 		<-ctx.Done()
 		ended := make(chan clientv3.WatchResponse)
 		close(ended)
@@ -184,10 +184,10 @@ func TestWATCH_AWatchThatIsNotConfirmedGoesToMembersThatServe(t *testing.T) {
 		db.feed.confirm = time.Hour
 		db.running.Go(db.feed.run)
 		synctest.Wait()
-		require.Equal(t, 1, watcher.watches)
+		require.Equal(t, int64(1), watcher.watches.Load())
 		db.feed.reroute()
 		time.Sleep(time.Second)
-		require.Equal(t, 2, watcher.watches)
+		require.Equal(t, int64(2), watcher.watches.Load())
 		db.end()
 		db.running.Wait()
 	})

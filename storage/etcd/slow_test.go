@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,11 +104,11 @@ func TestPagesOfLargeRecordsAreShorter(t *testing.T) {
 // lateWatch is an etcd whose watches answer after five seconds, as one does that has much to tell.
 type lateWatch struct {
 	clientv3.Watcher
-	watches int
+	watches atomic.Int64
 }
 
 func (l *lateWatch) Watch(ctx context.Context, _ string, _ ...clientv3.OpOption) clientv3.WatchChan {
-	l.watches++
+	l.watches.Add(1)
 	responses := make(chan clientv3.WatchResponse)
 	go func() {
 		defer close(responses)
@@ -142,7 +143,7 @@ func TestAStreamThatAnswersLateIsWaitedFor(t *testing.T) {
 		db.running.Go(db.feed.run)
 		time.Sleep(30 * time.Second)
 		require.Equal(t, int64(20), db.feed.position())
-		require.Equal(t, 3, late.watches)
+		require.Equal(t, int64(3), late.watches.Load())
 		require.Equal(t, stallTime, db.feed.patience, "a member that dies now is noticed soon")
 		db.end()
 		db.running.Wait()
