@@ -79,7 +79,7 @@ func questions() []question {
 		{name: "label", labels: "app=x", form: whole, match: app("x"), last: appX("b-b", "last6")},
 		{name: "label, metadata alone", labels: "app=x", form: partial, match: app("x"), last: appX("b", "last7")},
 		{name: "label absent", labels: "!app", form: whole, match: app(""), last: bare("b", "last8")},
-		{name: "label is not", namespace: "b", labels: "app!=x", form: whole, match: both(in("b"), app("", "y", "z")), last: bare("b", "last9")},
+		{name: "label is not", namespace: "b", labels: "app!=x", form: whole, match: both(in("b"), app("", "w", "y", "z")), last: bare("b", "last9")},
 		{name: "label set in a namespace, as rows", namespace: "a", labels: "app in (x,y)", form: rows, match: both(in("a"), app("x", "y")), last: appX("a", "last10")},
 		{
 			name: "two labels", labels: "app,tier=front", form: whole, last: appX("a", "last11"),
