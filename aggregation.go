@@ -1,15 +1,18 @@
 package kindwright
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
 	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/internal/discovery"
 	"github.com/kindwright/kindwright/internal/metrics"
+	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/openapi"
 	"github.com/kindwright/kindwright/registry"
+	"github.com/kindwright/kindwright/status"
 )
 
 // backends are other servers that this one answers for. It is an interface so that a program without
@@ -125,6 +128,16 @@ func (s *Server) passOn(w http.ResponseWriter, r *http.Request, x *request.Excha
 	}
 	if to == nil {
 		return false
+	}
+	if x.Streams {
+		if s.draining.Err() != nil {
+			negotiate.WriteError(w, r, status.TooManyRequests("the server is shutting down", 1)) // rule 18
+			return true
+		}
+		ended, cancel := context.WithCancel(x.Ended)
+		defer cancel()
+		defer context.AfterFunc(s.draining, cancel)() // another server does not know that this one is about to stop
+		x.Ended = ended
 	}
 	if x.Begun != nil { // a stream waits for the other server from now on, perhaps for ever, and not with a seat of this one
 		x.Begun()

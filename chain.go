@@ -370,7 +370,7 @@ func (s *Server) withoutBody(next http.Handler) http.Handler {
 				return
 			}
 			r = r.WithContext(r.Context())
-			r.Body = http.NoBody
+			r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil // a proxy would announce what never comes
 		}
 		next.ServeHTTP(w, r)
 	})

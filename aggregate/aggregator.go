@@ -43,8 +43,8 @@ type Config struct {
 	// Default 30 seconds. A back end that does not answer is asked more often.
 	ProbeEvery time.Duration
 
-	// Timeout bounds each such question. Default 5 seconds. Requests of clients are bounded by the
-	// server's own deadline.
+	// Timeout bounds each such question, and a client's for the description of a group version. Default 5
+	// seconds. Other requests of clients are bounded by the server's own deadline.
 	Timeout time.Duration
 
 	// InFlight is how many requests that read may wait for one back end, and half as many that write, of

@@ -98,6 +98,21 @@ func lowerEscapes(h http.Header) http.Header {
 	return out
 }
 
+// Some frameworks take the method or the path of a request from a field. What was authorized is the method and the
+// path that this server has read.
+func TestAUTHZ_ABackEndIsAskedForWhatWasAuthorized(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") })
+	names := []string{"X-Http-Method-Override", "X-HTTP-Method", "X_Method_Override", "X-Original-Url", "X-Rewrite-Url"}
+	for _, name := range names {
+		code, body := w.do("POST", boats, "{}", name, "DELETE")
+		require.Equal(t, 200, code, body)
+		require.Empty(t, l.last().Header[http.CanonicalHeaderKey(name)], name)
+	}
+	code, _ := w.do("POST", boats, "{}", "X-Original-Color", "red")
+	require.Equal(t, 200, code)
+	require.Equal(t, []string{"red"}, l.last().Header["X-Original-Color"])
+}
+
 func TestA1_AUserWhoWouldArriveAsAnotherIsRefused(t *testing.T) {
 	w, l := lying(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") },
 		kindwright.Authenticate(inPath{}))

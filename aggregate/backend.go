@@ -98,10 +98,13 @@ func (b *backend) run(ctx context.Context) {
 			err = b.list(resources)
 		}
 		c := conditionOf(err)
-		if next.available, next.reason = err == nil, c.Reason; next.available {
+		if next.available = err == nil; next.available {
 			next.resources = resources
+		}
+		if next.available || next.reason != c.Reason { // what changes may soon change again
 			wait = shortestWait
 		}
+		next.reason = c.Reason
 		b.show(next)
 		if passed && !next.available {
 			b.of.counts.Lost(b.service.Name, c.Reason)
@@ -116,8 +119,31 @@ func (b *backend) run(ctx context.Context) {
 		} else {
 			every = min(every, due)
 		}
-		b.wait(ctx, every)
+		if next.available {
+			b.wait(ctx, every)
+		} else {
+			b.waitForService(ctx, every, err)
+		}
 	}
+}
+
+// waitForService is wait for a back end that failed its check. While its service is not there or has no endpoints, it
+// looks for that each second, which takes no question to anybody else: whoever installs a server waits for it.
+func (b *backend) waitForService(ctx context.Context, d time.Duration, failure error) {
+	was, ok := errors.AsType[*Problem](failure)
+	for ok && d > shortestWait {
+		if pause.For(ctx, shortestWait) != nil {
+			return
+		}
+		d -= shortestWait
+		short, cancel := context.WithTimeout(ctx, b.of.cfg.Timeout)
+		_, err := b.resolve(short)
+		cancel()
+		if now, same := errors.AsType[*Problem](err); !same || now.Reason != was.Reason {
+			return
+		}
+	}
+	b.wait(ctx, d)
 }
 
 // list counts what a back end has described among what all have, in place of what it has described before. A

@@ -2,15 +2,18 @@ package aggregate_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/aggregate"
 	"github.com/kindwright/kindwright/flowcontrol"
 	"github.com/kindwright/kindwright/kinds"
 )
@@ -71,6 +74,36 @@ func TestERR_26_OPS_08_WritesOfBackEndsHaveTheTimeOfTheRequest(t *testing.T) {
 	code, body = w.do("POST", "/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`)
 	require.Equal(t, 201, code, body)
 	require.Less(t, left, 35*time.Second, "a kind of the server")
+}
+
+// Clients read the documents of all groups before they do anything, so a back end that has passed its check and then
+// hangs would hold up each command for as long as a request may take.
+func TestDISC_OPS_08_ADocumentHasTheTimeOfACheck(t *testing.T) {
+	var hangs atomic.Bool
+	w := newWorld(t, func(c *aggregate.Config) { c.Timeout, c.ProbeEvery = time.Second, time.Hour }, kindwright.HTTP{RequestTimeout: time.Hour})
+	w.listen("boats", http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		if hangs.Load() {
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(out, list)
+	}), "boats.default.svc")
+	w.register("boats", "v1")
+	w.await("v1.boats.example.dev", "Passed")
+	code, body := w.do("GET", "/apis/boats.example.dev/v1", "")
+	require.Equal(t, 200, code, body)
+	hangs.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.http.URL+"/apis/boats.example.dev/v1", http.NoBody)
+	require.NoError(t, err)
+	r.Header.Set("X-User", "alice")
+	res, err := w.http.Client().Do(r)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	require.Equal(t, 504, res.StatusCode)
+	require.Empty(t, res.Header.Get("Retry-After"))
+	w.await("v1.boats.example.dev", "FailedDiscoveryCheck") // which it is asked for before its time
 }
 
 // Alerts ask for these names: KubeAggregatedAPIDown and KubeAggregatedAPIErrors of kubernetes-mixin.

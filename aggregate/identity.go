@@ -94,8 +94,8 @@ func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// strip removes what a client must not tell a back end: credentials, and every spelling of the headers
-// that name a user. Some servers take an underscore or a dot for a hyphen.
+// strip removes what a client must not tell a back end: credentials, every spelling of the headers that name
+// a user, and those that some frameworks take for another method or path than that of the request. Some servers take an underscore or a dot for a hyphen.
 func strip(h http.Header) {
 	for name := range h {
 		if isOurs(name) {
@@ -122,6 +122,7 @@ func isOurs(name string) bool {
 	for _, one := range [...]string{
 		"authorization", "proxy-authorization", "cookie", "audit-id", "x-real-ip", "forwarded",
 		"content-length", "transfer-encoding", // how long the body is, is said anew
+		"x-http-method", "x-http-method-override", "x-method-override", "x-original-url", "x-rewrite-url", // than was authorized
 	} {
 		if len(name) == len(one) && spelling.Begins(name, one) {
 			return true

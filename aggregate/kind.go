@@ -102,10 +102,10 @@ func availableCell(_ time.Time, values []any) any {
 			continue
 		}
 		text, _ := c["status"].(string)
-		if reason, _ := c["reason"].(string); text != "True" {
+		if reason, _ := c["reason"].(string); text != "True" && reason != "" {
 			text += " (" + reason + ")"
 		}
 		return text
 	}
-	return ""
+	return "Unknown"
 }

@@ -82,6 +82,10 @@ func TestOPS_08_AnAPIServiceHasAStatusOfItsOwn(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(table), `["v1.a.dev","default/gone","False (ServiceNotFound)",`)
 	require.Contains(t, string(table), `["v1.coordination.k8s.io","Local","True",`)
+	code, body = w.do("POST", services, `{"metadata":{"name":"v1.b.dev"},"spec":{"group":"b.dev","version":"v1","service":{"namespace":"n","name":"s"},
+		"groupPriorityMinimum":1000,"versionPriority":15}}`, "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+	require.Equal(t, 201, code, body)
+	require.Contains(t, body, `["v1.b.dev","n/s","Unknown",`, "nobody has looked yet")
 	res = w.send("GET", services+"/v1.a.dev", "", "Accept", "application/vnd.kubernetes.protobuf")
 	require.Equal(t, "application/vnd.kubernetes.protobuf", res.Header.Get("Content-Type"))
 }

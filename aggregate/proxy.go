@@ -93,6 +93,11 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 	if x.Ended != nil {
 		r = r.WithContext(x.Ended)
 	}
+	if isDocument(x) {
+		ctx, cancel := context.WithTimeout(r.Context(), b.of.cfg.Timeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+	}
 	b.proxy.ServeHTTP(w, r.WithContext(passing{r.Context(), &passage{context: r.Context(), exchange: x, identity: identity}}))
 }
 
@@ -101,12 +106,20 @@ func (b *backend) serve(w http.ResponseWriter, r *http.Request) {
 // every command of a kubectl without aggregated discovery would wait for a group that it does not use.
 func (b *backend) known(r *http.Request, reason string) *status.Error {
 	err := b.unavailable(reason)
-	if x := request.ExchangeFrom(r.Context()); x != nil {
-		if info := x.Info.Load(); info != nil && !info.IsResource {
-			return err
-		}
+	if isDocument(request.ExchangeFrom(r.Context())) {
+		return err
 	}
 	return err.WithRetryAfter(retrySeconds)
+}
+
+// isDocument reports whether a request is for the description of the group version. It has the time of a
+// check, as in Kubernetes, because clients ask for all of them before they do anything.
+func isDocument(x *request.Exchange) bool {
+	if x == nil {
+		return false
+	}
+	info := x.Info.Load()
+	return info != nil && !info.IsResource
 }
 
 // circles reports whether this server, or another with its client certificate, has sent a request on
@@ -243,13 +256,18 @@ func (b *backend) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (b *backend) failure(r *http.Request, err error) *status.Error {
 	_, unsent := errors.AsType[*unreachable](err)
 	unsent = unsent || notLookedAt(err)
-	switch {
+	switch x := request.ExchangeFrom(r.Context()); {
+	case isEnded(x) && x.Info.Load().Verb == request.VerbWatch:
+		return status.TooManyRequests("the watch has ended before it began, please try again", retrySeconds)
 	case errors.Is(err, errRedirect) || errors.Is(err, errCode) || errors.Is(err, errSwitch):
 		return b.unavailable("").WithCode(http.StatusBadGateway).WithMessage(err.Error())
 	case unsent:
 		b.hurry()
 		return b.unavailable("").WithRetryAfter(retrySeconds)
 	case errors.Is(err, context.DeadlineExceeded) || r.Context().Err() != nil:
+		if errors.Is(err, context.DeadlineExceeded) && isDocument(request.ExchangeFrom(r.Context())) {
+			b.hurry() // it fails its check, too
+		}
 		return status.Timeout("the server behind "+b.service.Name+" has not answered in time", 0)
 	case reads(r.Method):
 		b.hurry()

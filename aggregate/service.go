@@ -109,7 +109,9 @@ type service struct {
 		Type         string `json:"type"`
 		ClusterIP    string `json:"clusterIP"`
 		ExternalName string `json:"externalName"`
-		Ports        []struct {
+
+		IPFamilies []string `json:"ipFamilies"`
+		Ports      []struct {
 			Name string `json:"name"`
 			Port int32  `json:"port"`
 		} `json:"ports"`
@@ -118,7 +120,8 @@ type service struct {
 
 // slice is what counts of an EndpointSlice.
 type slice struct {
-	Ports []struct {
+	AddressType string `json:"addressType"`
+	Ports       []struct {
 		Name *string `json:"name"`
 		Port *int32  `json:"port"`
 	} `json:"ports"`
@@ -179,7 +182,7 @@ func (s services) all(ctx context.Context, namespace, name string, port int32) (
 	case !listens:
 		return nil, fmt.Errorf("no service port %d found for service %q", port, name)
 	case inside || s.endpoints: // what is open to the outside may lead to somebody whom no slice names
-		ready, err := s.ready(ctx, namespace, name, portName)
+		ready, err := s.ready(ctx, &found, namespace, name, portName)
 		if err != nil || s.endpoints {
 			return ready, err
 		}
@@ -190,8 +193,9 @@ func (s services) all(ctx context.Context, namespace, name string, port int32) (
 	return []string{net.JoinHostPort(found.Spec.ClusterIP, strconv.Itoa(int(port)))}, nil
 }
 
-// ready returns the ready endpoints of a service.
-func (s services) ready(ctx context.Context, namespace, name, portName string) ([]string, error) {
+// ready returns the ready endpoints of a service. While there are any of the first family of its addresses, those of
+// another are left out: this machine may have no route to them.
+func (s services) ready(ctx context.Context, of *service, namespace, name, portName string) ([]string, error) {
 	labels, err := meta.ParseSelector("kubernetes.io/service-name=" + name)
 	if err != nil {
 		return nil, err
@@ -201,7 +205,7 @@ func (s services) ready(ctx context.Context, namespace, name, portName string) (
 	if err != nil {
 		return nil, &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 	}
-	slices, ready := 0, []string(nil)
+	slices, ready, second := 0, []string(nil), []string(nil)
 	for entry, err := range list.Items {
 		var one slice
 		if err == nil {
@@ -211,7 +215,14 @@ func (s services) ready(ctx context.Context, namespace, name, portName string) (
 			return nil, &Problem{Reason: "EndpointsAccessError", Message: fmt.Sprintf("service/%s in %q cannot be checked due to: %v", name, namespace, err), Unknown: true}
 		}
 		slices++
-		ready = append(ready, one.ready(portName)...)
+		if families := of.Spec.IPFamilies; len(families) > 0 && families[0] != one.AddressType {
+			second = append(second, one.ready(portName)...)
+		} else {
+			ready = append(ready, one.ready(portName)...)
+		}
+	}
+	if len(ready) == 0 {
+		ready = second
 	}
 	switch {
 	case slices == 0:

@@ -1,6 +1,8 @@
 package aggregate_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -28,7 +30,9 @@ type Service struct {
 		Type         string `json:"type,omitempty"`
 		ExternalName string `json:"externalName,omitempty"`
 		ClusterIP    string `json:"clusterIP,omitempty"`
-		Ports        []struct {
+
+		IPFamilies []string `json:"ipFamilies,omitempty"`
+		Ports      []struct {
 			Port int32 `json:"port,omitempty"`
 		} `json:"ports,omitempty"`
 	} `json:"spec,omitempty"`
@@ -39,7 +43,8 @@ type EndpointSlice struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata,omitempty"`
 
-	Ports []struct {
+	AddressType string `json:"addressType,omitempty"`
+	Ports       []struct {
 		Port int32 `json:"port,omitempty"`
 	} `json:"ports,omitempty"`
 	Endpoints []struct {
@@ -105,6 +110,42 @@ func TestServicesOfTheServer(t *testing.T) {
 	require.NoError(t, err)
 	_, err = found.Resolve(t.Context(), "default", "a", 443)
 	require.EqualError(t, err, `endpointslices for service/a in "default" have no addresses with port name ""`)
+}
+
+// A machine may have no route to the second family of addresses of a service. As in Kubernetes, endpoints of the first
+// are asked while there are any.
+func TestOPS_08_EndpointsOfTheFirstFamilyAreAsked(t *testing.T) {
+	w := newWorld(t, nil)
+	srv := w.start(kindwright.Serve(kinds.ControlPlane(), registry.Kind[Service]{Version: "v1", Plural: "services"},
+		registry.Kind[EndpointSlice]{Group: "discovery.k8s.io", Version: "v1", Plural: "endpointslices"}), kindwright.Authenticate(byHeader))
+	service := &Service{ObjectMeta: meta.Named("default", "boats")}
+	require.NoError(t, json.Unmarshal([]byte(`{"ipFamilies":["IPv6","IPv4"],"ports":[{"port":443}]}`), &service.Spec))
+	_, err := registry.From[Service](srv.Engine()).Create(t.Context(), service)
+	require.NoError(t, err)
+	slices := registry.From[EndpointSlice](srv.Engine())
+	for name, of := range map[string]string{
+		"old": `{"addressType":"IPv4","ports":[{"port":8443}],"endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}]}`,
+		"new": `{"addressType":"IPv6","ports":[{"port":8443}],"endpoints":[{"addresses":["fd00::1"]}]}`,
+	} {
+		one := &EndpointSlice{ObjectMeta: meta.Named("default", name)}
+		require.NoError(t, json.Unmarshal([]byte(of), one))
+		one.Labels = map[string]string{"kubernetes.io/service-name": "boats"}
+		_, err := slices.Create(t.Context(), one)
+		require.NoError(t, err)
+	}
+	found := aggregate.Services(srv.Engine(), "k8s.io", true)
+	asked := func() string {
+		out := map[string]bool{}
+		for range 50 {
+			at, err := found.Resolve(t.Context(), "default", "boats", 443)
+			require.NoError(t, err)
+			out[at] = true
+		}
+		return fmt.Sprint(out)
+	}
+	require.Equal(t, "map[[fd00::1]:8443:true]", asked())
+	require.NoError(t, slices.Delete(t.Context(), "default", "new", registry.DeleteOptions{}))
+	require.Equal(t, "map[10.0.0.1:8443:true 10.0.0.2:8443:true]", asked())
 }
 
 // Requests are spread over the endpoints of a service. One that comes is asked soon, and one that goes

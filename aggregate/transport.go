@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kindwright/kindwright/egress"
+	"github.com/kindwright/kindwright/internal/request"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/tracing"
 )
@@ -94,10 +96,25 @@ type arrived struct {
 	response http.Response
 	body     io.ReadCloser
 	over     *connections
+	watch    *request.Exchange // nil if the body is not made of lines with events
+	within   bool              // one of them
 }
 
-// Read reads the body.
-func (a *arrived) Read(p []byte) (int, error) { return a.body.Read(p) }
+// Read reads the body. A watch that this server ends, because its client may no longer have it or because the server
+// is about to stop, ends in order after a whole event.
+func (a *arrived) Read(p []byte) (int, error) {
+	n, err := a.body.Read(p)
+	if n > 0 {
+		a.within = p[n-1] != '\n'
+	}
+	if err != nil && !a.within && isEnded(a.watch) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// isEnded reports whether this server has ended a stream, or its client has left it.
+func isEnded(x *request.Exchange) bool { return x != nil && x.Ended != nil && x.Ended.Err() != nil }
 
 // Close ends the request.
 func (a *arrived) Close() error {
@@ -110,8 +127,12 @@ func (a *arrived) Close() error {
 // interim answers (1xx) and trailers do not. They come at other times, and the proxy would take an
 // interim answer as an occasion to clear the fields that this server has set.
 func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
+	var watch *request.Exchange
 	if on, ok := r.Context().Value(passageKey{}).(*passage); ok {
 		r = r.WithContext(on.context) // without the proxy's hook for interim answers
+		if on.exchange.Info.Load().Verb == request.VerbWatch {
+			watch = on.exchange
+		}
 	}
 	if b.of.cfg.EndpointRouting {
 		to, err := b.route(r)
@@ -133,7 +154,10 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.released()
 		return nil, err
 	}
-	out := &arrived{*res, res.Body, c} // the transport fills in trailers of its own response
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		watch = nil
+	}
+	out := &arrived{response: *res, body: res.Body, over: c, watch: watch} // the transport fills in trailers of its own response
 	out.response.Trailer = nil
 	if res.StatusCode != http.StatusSwitchingProtocols { // that one is a connection from now on
 		out.response.Body = out

@@ -2,6 +2,7 @@ package aggregate_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -45,6 +46,25 @@ func TestOPS_08_MethodsThatHaveAMeaningForABackEndAlone(t *testing.T) {
 		require.Equal(t, 405, code, "%s: %s", c, body)
 	}
 	require.Len(t, l.seen, before)
+}
+
+// The server does not read the body of a GET. The back end must not be told of it either: it would wait for
+// the body, or take the next request for it.
+func TestH4_OPS_08_ABodyThatNobodyReadsIsNotAnnounced(t *testing.T) {
+	w, l := lying(t, func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		_, _ = fmt.Fprint(w, r.ContentLength, err)
+	})
+	for _, upgrade := range [][]string{nil, {"Connection", "Upgrade", "Upgrade", "other"}} { // over HTTP/2 and HTTP/1.1
+		res := w.send("GET", boats, "{}", upgrade...)
+		body, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		require.Equal(t, 200, res.StatusCode, string(body))
+		require.Equal(t, "0 <nil>", string(body))
+		require.Empty(t, l.last().Header["Content-Length"])
+		res = w.send("HEAD", boats, "{}", upgrade...)
+		require.Equal(t, 200, res.StatusCode)
+	}
 }
 
 // as sends a request of a user.

@@ -3,7 +3,6 @@ package extension
 import (
 	"context"
 	"crypto/tls"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -109,11 +108,4 @@ func (f *fileCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 	return f.pair.Certificate(hello)
 }
 
-// bundle returns the certificates of CAFile alone: everybody can read APIServices, and a file may have a key, too.
-func (f *fileCertificate) bundle() (out []byte) {
-	all, _ := certfile.Certificates(f.trusted.PEM()) // it was read before
-	for _, ca := range all {
-		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw})...)
-	}
-	return out
-}
+func (f *fileCertificate) bundle() []byte { return f.trusted.PEM() }

@@ -110,8 +110,8 @@ func (a *Authenticator) Healthy() error {
 	return a.file.Healthy()
 }
 
-// PEM returns the authorities of now as [Open]'s file says them, or nil if there is no file. Nobody
-// may modify it.
+// PEM returns the certificates of the authorities of now, without what else [Open]'s file has, or nil if
+// there is no file. Nobody may modify it.
 func (a *Authenticator) PEM() []byte {
 	if a.file == nil {
 		return nil

@@ -22,7 +22,7 @@ type Authorities struct {
 // authorities are what the files said when they were read.
 type authorities struct {
 	pool *x509.CertPool
-	text []byte
+	text []byte // the certificates alone
 }
 
 // A Rule says why certificates must not be the authorities of a file, or nil. They are in use from
@@ -47,7 +47,7 @@ func OpenAuthorities(failed func(error), rule Rule, paths ...string) (*Authoriti
 			if err != nil {
 				return fmt.Errorf("%s %w", path, err)
 			}
-			all, text = append(all, certs...), append(text, data...)
+			all = append(all, certs...)
 		}
 		if rule != nil {
 			if err := rule(all); err != nil {
@@ -57,6 +57,7 @@ func OpenAuthorities(failed func(error), rule Rule, paths ...string) (*Authoriti
 		pool := x509.NewCertPool()
 		for _, c := range all {
 			pool.AddCert(c)
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 		}
 		a.current.Store(&authorities{pool, text})
 		return nil
@@ -71,7 +72,8 @@ func (a *Authorities) Pool() *x509.CertPool {
 	return a.current.Load().pool
 }
 
-// PEM returns the text of the files that the authorities of now are from. Nobody may modify it.
+// PEM returns the certificates of the authorities of now, and nothing else that their files have: it is for
+// everybody to read, and a file may have a key, too. Nobody may modify it.
 func (a *Authorities) PEM() []byte {
 	a.follow.Look()
 	return a.current.Load().text

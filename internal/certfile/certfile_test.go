@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,12 +145,30 @@ func TestS26_A9_HalfAFileOfAuthoritiesIsABadFile(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			require.Error(t, a.Healthy())
 			require.Equal(t, i+1, told, "once for each reason")
-			require.Equal(t, good, string(a.PEM()))
+			require.Equal(t, string(first.PEM())+string(second.PEM()), string(a.PEM()))
 			write(good)
 			require.NoError(t, a.Healthy())
 			before = a.Pool()
 		}
 	})
+}
+
+// What is published of files are the certificates. A file may have the key of the authority, too, and one
+// without a newline at its end must not run into the next.
+func TestS26_A9_WhatIsPublishedOfFilesOfAuthorities(t *testing.T) {
+	dir := t.TempDir()
+	first, err := selfsigned.NewAuthority("first")
+	require.NoError(t, err)
+	second, err := selfsigned.NewAuthority("second")
+	require.NoError(t, err)
+	key, err := first.Serving("first.example")
+	require.NoError(t, err)
+	one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+	require.NoError(t, os.WriteFile(one, []byte("# a remark\n"+string(key.Key)+strings.TrimSpace(string(first.PEM()))), 0o600))
+	require.NoError(t, os.WriteFile(two, second.PEM(), 0o600))
+	a, err := OpenAuthorities(func(error) {}, nil, one, two)
+	require.NoError(t, err)
+	require.Equal(t, string(first.PEM())+string(second.PEM()), string(a.PEM()))
 }
 
 // Two files cannot come to share a key, whichever changes first, or both at once (A3).

@@ -108,6 +108,24 @@ func TestAUTHN_21_FLAG_FrontProxies(t *testing.T) {
 	}, time.Minute, 200*time.Millisecond)
 }
 
+// Many may read the config map, and a file of authorities may have their key, too.
+func TestA9_FLAG_AKeyBesideTheAuthoritiesIsNotPublished(t *testing.T) {
+	proxies, proxiesFile := authority(t, "proxies")
+	users, usersFile := authority(t, "users")
+	made, err := users.Client("its-key")
+	require.NoError(t, err)
+	for _, path := range []string{proxiesFile, usersFile} {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append(text, made.Key...), 0o600))
+	}
+	s := run(t, append(headerFlags, "--data-dir="+t.TempDir(), "--client-ca-file="+usersFile, "--requestheader-client-ca-file="+proxiesFile, "--requestheader-allowed-names=front")...)
+	_, published := s.do(t, "master", "GET", "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication", "")
+	data, _ := published["data"].(map[string]any)
+	require.Equal(t, string(users.PEM()), data["client-ca-file"])
+	require.Equal(t, string(proxies.PEM()), data["requestheader-client-ca-file"])
+}
+
 func TestA3_FLAG_FrontProxiesThatEverybodyCouldBe(t *testing.T) {
 	_, file := authority(t, "all")
 	both := append(headerFlags, "--secure-port=0", "--data-dir="+t.TempDir(), "--client-ca-file="+file, "--requestheader-client-ca-file="+file)
