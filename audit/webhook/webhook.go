@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -99,6 +98,10 @@ func New(to Connection, o Options) (*Webhook, error) {
 	return w, nil
 }
 
+// parallel is how many batches are sent at a time. One that is sent again waits for a minute and more, in which
+// a busy server makes more records than the buffer holds.
+const parallel = 8
+
 // begin starts the queue.
 func (w *Webhook) begin() {
 	b := w.options.Batch
@@ -107,7 +110,7 @@ func (w *Webhook) begin() {
 	}
 	most := w.options.Truncate.BatchBytes() // also if records are not cut: a body is made in memory
 	w.queue = batch.New(batch.Options{
-		Buffer: b.BufferSize, MaxSize: b.MaxSize, MaxWait: b.MaxWait, MaxBytes: most,
+		Buffer: b.BufferSize, MaxSize: b.MaxSize, MaxWait: b.MaxWait, MaxBytes: most, Parallel: parallel,
 		Throttle: !w.options.NoThrottle, QPS: b.ThrottleQPS, Burst: b.ThrottleBurst,
 	}, func(ctx context.Context, records [][]byte) {
 		if err := w.send(ctx, records...); err != nil {
@@ -151,7 +154,10 @@ func (w *Webhook) lose(err error, n int) {
 // attempts is how often a batch is sent, at most.
 const attempts = 5
 
-// send sends records as one EventList. It repeats what may succeed the next time.
+// send sends records as one EventList, and again whatever the answer was. A receiver that is being replaced,
+// or whose credentials are, answers 401, 403, 404 or anything else for a while, and a record that is given up
+// is lost for ever. kube-apiserver does the same.
+// Source: AUD-27.
 func (w *Webhook) send(ctx context.Context, records ...[]byte) error {
 	body := append([]byte(`{"kind":"EventList","apiVersion":`), json.AppendString(nil, w.options.APIVersion)...)
 	body = append(body, `,"metadata":{},"items":[`...)
@@ -164,28 +170,18 @@ func (w *Webhook) send(ctx context.Context, records ...[]byte) error {
 	body = append(body, "]}"...)
 	wait := w.options.InitialBackoff
 	for n := 1; ; n++ {
-		again, err := w.post(ctx, body)
-		if err == nil || !again || n == attempts {
-			return err
+		_, err := w.to.Post(ctx, body)
+		if err == nil || errors.Is(err, connection.ErrLongAnswer) { // nothing in an answer matters
+			return nil
+		}
+		if n == attempts {
+			return fmt.Errorf("the audit webhook: %w", err)
 		}
 		if ctxErr := pause.For(ctx, wait); ctxErr != nil {
-			return errors.Join(err, ctxErr)
+			return errors.Join(fmt.Errorf("the audit webhook: %w", err), ctxErr)
 		}
 		wait += wait / 2
 	}
-}
-
-// post sends a body once. It reports whether another attempt may succeed.
-func (w *Webhook) post(ctx context.Context, body []byte) (again bool, err error) {
-	_, err = w.to.Post(ctx, body)
-	if err == nil || errors.Is(err, connection.ErrLongAnswer) { // nothing in an answer matters
-		return false, nil
-	}
-	if answer, ok := errors.AsType[*connection.CodeError](err); ok {
-		again = answer.Code == http.StatusTooManyRequests || answer.Code >= http.StatusInternalServerError
-		return again, fmt.Errorf("the audit webhook: %w", err)
-	}
-	return true, err
 }
 
 // Losses returns "webhook" and how many records are lost.

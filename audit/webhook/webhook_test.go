@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -69,6 +70,13 @@ func (b *backend) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Status: fmt.Sprint(code), Body: io.NopCloser(strings.NewReader("lies")), Request: r}, nil
 }
 
+// has returns the ids of the records that are stored.
+func (b *backend) has() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.stored)
+}
+
 func (b *backend) connection() webhook.Connection {
 	b.begin = time.Now()
 	return webhook.Connection{URL: "https://audit.example.org/", Client: &http.Client{Transport: b}}
@@ -97,8 +105,46 @@ func TestAUD_17_27_ABatchIsSentAgain(t *testing.T) {
 	})
 }
 
-func TestABatchIsLostAfterFiveAttemptsOrAFinalAnswer(t *testing.T) {
-	for _, codes := range [][]int{{500, 500, 500, 500, 500}, {400}, {302}} {
+// AUD-27: a receiver that is being replaced answers anything for a while. What it may accept later is not lost.
+func TestAUD_27_NoAnswerIsFinal(t *testing.T) {
+	for _, code := range []int{302, 400, 401, 403, 404, 413} {
+		synctest.Test(t, func(t *testing.T) {
+			b := &backend{codes: []int{code, code}}
+			w, err := webhook.New(b.connection(), webhook.Options{})
+			require.NoError(t, err)
+			require.NoError(t, w.Write(t.Context(), record("a")))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.Equal(t, []string{"a"}, b.stored, "%d", code)
+			require.NoError(t, w.Close())
+			_, lost := w.Losses()
+			require.Zero(t, lost)
+		})
+	}
+}
+
+// AUD-23: a batch that waits for its next attempt does not hold up the others.
+func TestAUD_23_ABatchThatIsRefusedHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &backend{codes: []int{413}}
+		w, err := webhook.New(b.connection(), webhook.Options{Batch: audit.Batch{BufferSize: 2, MaxSize: 1}})
+		require.NoError(t, err)
+		for i := range 6 {
+			require.NoError(t, w.Write(t.Context(), record(fmt.Sprint(i))))
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"1", "2", "3", "4", "5"}, b.has())
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"1", "2", "3", "4", "5", "0"}, b.has())
+		require.NoError(t, w.Close())
+		_, lost := w.Losses()
+		require.Zero(t, lost)
+	})
+}
+
+func TestABatchIsLostAfterFiveAttempts(t *testing.T) {
+	for _, codes := range [][]int{{500, 500, 500, 500, 500}, {400, 400, 400, 400, 400}, {302, 400, 0, 500, 404}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := &backend{codes: codes}
 			w, err := webhook.New(b.connection(), webhook.Options{})
@@ -120,8 +166,8 @@ func TestABatchIsLostAfterFiveAttemptsOrAFinalAnswer(t *testing.T) {
 func TestAUD_20_ModesDecideWhatAFailureMeans(t *testing.T) {
 	for mode, fails := range map[audit.Mode]bool{audit.ModeBlocking: false, audit.ModeBlockingStrict: true} {
 		synctest.Test(t, func(t *testing.T) {
-			b := &backend{codes: []int{200, 400}}
-			w, err := webhook.New(b.connection(), webhook.Options{Mode: mode})
+			b := &backend{codes: []int{200, 400, 400, 400, 400, 400}}
+			w, err := webhook.New(b.connection(), webhook.Options{Mode: mode, InitialBackoff: time.Second})
 			require.NoError(t, err)
 			require.NoError(t, w.Write(t.Context(), record("a")))
 			require.Equal(t, []string{"a"}, b.stored, "it is there before Write returns")
@@ -187,9 +233,9 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestAConnectionFileIsRead(t *testing.T) {
-	var got []string
+	var got, paths []string
 	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		got = append(got, r.Header.Get("Authorization"))
+		got, paths = append(got, r.Header.Get("Authorization")), append(paths, r.URL.Path)
 		if r.URL.Path == "/elsewhere" {
 			http.Redirect(w, r, "/", http.StatusTemporaryRedirect)
 		}
@@ -225,11 +271,11 @@ func TestAConnectionFileIsRead(t *testing.T) {
 	}
 	to, err := webhook.ReadConnection(write(strings.Replace(server, srv.URL, srv.URL+"/elsewhere", 1)+", "+inline, ""))
 	require.NoError(t, err)
-	w, err := webhook.New(to, webhook.Options{Mode: audit.ModeBlockingStrict})
+	w, err := webhook.New(to, webhook.Options{Mode: audit.ModeBlockingStrict, InitialBackoff: time.Microsecond})
 	require.NoError(t, err)
-	got = nil
+	paths = nil
 	require.ErrorContains(t, w.Write(t.Context(), record("a")), "307")
-	require.Len(t, got, 1, "the redirect was not followed")
+	require.Equal(t, slices.Repeat([]string{"/elsewhere"}, 5), paths, "the redirect was not followed")
 
 	_, err = webhook.ReadConnection(filepath.Join(dir, "absent"))
 	require.ErrorIs(t, err, os.ErrNotExist)

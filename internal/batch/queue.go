@@ -15,6 +15,7 @@ type Options struct {
 	MaxWait  time.Duration // how long a batch waits for more records; 0: not at all
 	MaxBytes int           // bytes in a batch, unless one record has more; 0: any number
 	MaxHeld  int           // bytes of the records that wait or are delivered, unless one has more. Default 128 MiB
+	Parallel int           // batches that are delivered at the same time. Default 1, which keeps their order
 
 	Throttle bool    // delivers at most QPS batches a second, after the first Burst
 	QPS      float64 // default 10
@@ -33,7 +34,7 @@ const (
 // closeTimeout is how long Close waits for the delivery of what is left.
 const closeTimeout = 10 * time.Second
 
-// Queue holds records until they are delivered, in their order.
+// Queue holds records until they are delivered.
 type Queue struct {
 	options Options
 	deliver func(ctx context.Context, records [][]byte)
@@ -44,6 +45,9 @@ type Queue struct {
 	next    []byte       // a record that was too much for the last batch
 	bucket  time.Time
 
+	places     chan struct{} // has a value for each batch that is collected or delivered
+	deliveries sync.WaitGroup
+
 	stop chan struct{}
 	done sync.WaitGroup
 
@@ -51,8 +55,8 @@ type Queue struct {
 	closed bool
 }
 
-// New starts a queue. deliver gets the batches, one after the other; it must return soon after ctx
-// has ended. lose is told how many records had no room. Close ends the goroutine of the queue.
+// New starts a queue. deliver gets the batches, up to Parallel at a time; it must return soon after ctx
+// has ended. lose is told how many records had no room. Close ends the goroutines of the queue.
 func New(o Options, deliver func(ctx context.Context, records [][]byte), lose func(n int)) *Queue {
 	if o.Buffer <= 0 {
 		o.Buffer = DefaultBuffer
@@ -69,12 +73,16 @@ func New(o Options, deliver func(ctx context.Context, records [][]byte), lose fu
 	if o.MaxHeld <= 0 {
 		o.MaxHeld = DefaultMaxHeld
 	}
-	q := &Queue{options: o, deliver: deliver, lose: lose, records: make(chan []byte, o.Buffer), stop: make(chan struct{})}
+	q := &Queue{
+		options: o, deliver: deliver, lose: lose, records: make(chan []byte, o.Buffer), stop: make(chan struct{}),
+		places: make(chan struct{}, max(o.Parallel, 1)),
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	q.done.Go(func() {
 		defer cancel()
 		for q.run(ctx) {
 		}
+		q.deliveries.Wait()
 	})
 	q.done.Go(func() {
 		<-q.stop
@@ -126,17 +134,23 @@ func (q *Queue) Close() {
 	q.done.Wait()
 }
 
-// run delivers one batch. It returns false when the queue is closed and empty.
+// run begins the delivery of one batch. It returns false when the queue is closed and empty. A batch is
+// collected only when there is a place for it, so that records wait in the buffer and are counted there.
 func (q *Queue) run(ctx context.Context) bool {
+	q.places <- struct{}{}
 	batch := q.collect()
 	if len(batch) == 0 {
+		<-q.places
 		return false
 	}
 	q.throttle()
-	q.deliver(ctx, batch)
-	for _, r := range batch {
-		q.held.Add(-int64(len(r)))
-	}
+	q.deliveries.Go(func() {
+		q.deliver(ctx, batch)
+		for _, r := range batch {
+			q.held.Add(-int64(len(r)))
+		}
+		<-q.places
+	})
 	return true
 }
 

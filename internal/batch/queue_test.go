@@ -135,3 +135,30 @@ func TestABatchHasFewBytes(t *testing.T) {
 		q.Close()
 	})
 }
+
+// Batches are delivered at the same time, up to a number of them. One that hangs holds up no other.
+func TestSomeBatchesAreDeliveredAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, got := make(chan struct{}), &taker{begin: time.Now()}
+		q := batch.New(batch.Options{Buffer: 5, MaxSize: 1, Parallel: 3}, func(ctx context.Context, records [][]byte) {
+			if string(records[0]) != "short" {
+				<-hangs
+			}
+			got.take(ctx, records)
+		}, got.lose)
+		fill(q, 2)
+		synctest.Wait()
+		for range 4 {
+			q.Add([]byte("short"))
+			synctest.Wait()
+		}
+		require.Len(t, got.now().sizes, 4, "two hang, and the third place is free")
+		fill(q, 1)
+		synctest.Wait()
+		fill(q, 20)
+		require.Equal(t, 15, got.now().lost, "all places are taken, and five wait")
+		close(hangs)
+		q.Close()
+		require.Len(t, got.now().sizes, 4+3+5, "Close waits for all of them")
+	})
+}
