@@ -55,6 +55,10 @@ type Options struct {
 	// authenticator, such as the one of service accounts.
 	TakenIssuers []string
 
+	// Audiences are the names by which others know the server, such as those of --api-audiences. A token
+	// that is accepted is meant for the server, so a review that asks about one of them accepts it too.
+	Audiences []string
+
 	// UnverifiedEmail accepts the claim email as the name of a user in a token without the claim
 	// email_verified, as Kubernetes does. By default email_verified must be true.
 	UnverifiedEmail bool
@@ -243,7 +247,7 @@ func (a *Authenticator) retire() {
 // configuration does.
 //
 // If the context asks for other audiences (see [authn.WithAudiences]), the token must be meant for
-// one of those as well.
+// one of those as well, or one must be a name of the server, see [Options].
 func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) {
 	token, ok, err := authn.BearerToken(r)
 	if err != nil || !ok {
@@ -254,7 +258,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 		return authn.User{}, false, nil
 	}
 	now := a.state()
-	p, ok := now.providers[issuer]
+	p, ok := now.providers[urlOf(issuer)]
 	if !ok {
 		return authn.User{}, false, nil
 	}
@@ -263,7 +267,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (authn.User, bool, error) 
 		return authn.User{}, false, fmt.Errorf("token of issuer %s: %w", issuer, err)
 	}
 	if asked, ok := authn.AudiencesFrom(r.Context()); ok {
-		u.Audiences = authn.MatchingAudiences(u.Audiences, asked)
+		u.Audiences = authn.MatchingAudiences(asked, slices.Concat(u.Audiences, a.options.Audiences))
 		if len(u.Audiences) == 0 {
 			return authn.User{}, false, errors.New("the token is meant for none of the audiences that are asked about")
 		}
@@ -335,12 +339,21 @@ func (p *provider) accept(ctx context.Context, all map[string]*provider, claims 
 	return u, until, nil
 }
 
+// urlOf returns the URL of the issuer that a token names. It is the name itself, but for Google, which leaves
+// the scheme out of some tokens (OpenID Connect Core, 15.6.2).
+func urlOf(issuer string) string {
+	if issuer == "accounts.google.com" {
+		return "https://" + issuer
+	}
+	return issuer
+}
+
 func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // valid returns when verified claims expire and for whom they are meant, if they are from the issuer,
 // of now, and meant for one of the audiences.
 func (m *mapper) valid(claims map[string]any, audiences []string) (expires time.Time, meant []string, err error) {
-	if claims["iss"] != m.provider.Issuer.URL {
+	if issuer, _ := claims["iss"].(string); urlOf(issuer) != m.provider.Issuer.URL {
 		return expires, nil, errors.New("the issuer is another one")
 	}
 	if expires, err = checkTimes(claims, time.Now()); err != nil {

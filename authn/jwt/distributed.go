@@ -90,7 +90,7 @@ func (p *provider) fetchClaim(ctx context.Context, all map[string]*provider, nam
 	}
 	token := strings.TrimSpace(string(text))
 	issuer, ok := jws.Issuer(token)
-	by := all[issuer]
+	by := all[urlOf(issuer)]
 	if !ok || by == nil {
 		return nil, time.Time{}, errors.New("the endpoint answered with no token of an issuer that is configured")
 	}

@@ -187,6 +187,31 @@ func TestAUTHNCFG_18_19_DiscoveryElsewhere(t *testing.T) {
 	})
 }
 
+// J6: one issuer leaves the scheme of its URL out of some of its tokens. Kubernetes accepts them, as the
+// issuer tells everybody to; no other issuer may do so.
+func TestJ6_AUTHNCFG_02_GoogleLeavesTheSchemeOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		google, other := example(t, "accounts.google.com"), example(t, "login.example.com")
+		a := open(t, jwt.Options{}.WithTransport(newNetwork(google, other)), provider(google), provider(other))
+		synctest.Wait()
+		require.Equal(t, "https://accounts.google.com", google.URL)
+		for _, iss := range []string{google.URL, "accounts.google.com"} {
+			u := accepted(t, a, google.Token(map[string]any{"iss": iss}))
+			require.Equal(t, "alice", u.Name)
+			require.Equal(t, google.URL, u.Issuer)
+			rejected(t, a, other.Token(map[string]any{"iss": iss}), "signature")
+		}
+		for _, iss := range []string{"login.example.com", "Accounts.google.com", "accounts.google.com/", "//accounts.google.com"} {
+			left(t, a, google.Token(map[string]any{"iss": iss}))
+		}
+		b := open(t, jwt.Options{}.WithTransport(newNetwork(google, other)), provider(other))
+		synctest.Wait()
+		left(t, b, google.Token(map[string]any{"iss": "accounts.google.com"}))
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+	})
+}
+
 // What is asked of an issuer goes through its tunnel, and nothing goes past it.
 func TestREAD_31_AUTHNCFG_27_47_EGRESS_13_AnIssuerIsAskedThroughItsTunnel(t *testing.T) {
 	tunnel := egresstest.Listen(t)

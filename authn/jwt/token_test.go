@@ -103,6 +103,29 @@ func TestJ5_AUTHNCFG_24_25_AudiencesMatchExactly(t *testing.T) {
 	require.False(t, ask("x").Authenticated)
 }
 
+// The name that an issuer has for the server is not the one that others know it by, which --api-audiences says.
+func TestREVIEW_06_AUTHNCFG_24_ATokenOfAnIssuerIsMeantForTheServer(t *testing.T) {
+	i, own := issuer.New(t), []string{"https://api.example.dev", "api"}
+	a := open(t, jwt.Options{Audiences: own}, provider(i))
+	ask := func(claims map[string]any, audiences ...string) authn.TokenReviewStatus {
+		return authn.ReviewToken(t.Context(), a, authn.TokenReviewSpec{Token: i.Token(claims), Audiences: audiences}, own...)
+	}
+	for _, c := range []struct{ asked, meant []string }{
+		{nil, own},
+		{[]string{"api"}, []string{"api"}},
+		{[]string{"x", "api", "https://api.example.dev"}, []string{"api", "https://api.example.dev"}},
+		{[]string{issuer.Audience, "api"}, []string{issuer.Audience, "api"}},
+		{[]string{"x"}, nil},
+		{[]string{"API"}, nil},
+	} {
+		got := ask(nil, c.asked...)
+		require.Equal(t, c.meant != nil, got.Authenticated, c.asked)
+		require.Equal(t, c.meant, got.Audiences, c.asked)
+	}
+	require.False(t, ask(map[string]any{"aud": "api"}, "api").Authenticated, "the configuration names other audiences")
+	require.Equal(t, []string{issuer.Audience}, accepted(t, a, i.Token(nil)).Audiences)
+}
+
 func TestJ6_AUTHNCFG_15_TheIssuerMatchesExactly(t *testing.T) {
 	i, other := issuer.New(t), issuer.New(t)
 	a := open(t, jwt.Options{}, provider(i), provider(other))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/internal/issuer"
 )
 
@@ -98,12 +99,18 @@ func TestFLAG_13_TheFlagsOfOpenIDConnect(t *testing.T) {
 	i := issuer.New(t)
 	ca := writeTo(t, t.TempDir(), "ca.crt", i.Authorities)
 	s := serveIn(t, t.TempDir(), "--oidc-issuer-url="+i.URL, "--oidc-client-id="+issuer.Audience, "--oidc-ca-file="+ca,
-		"--oidc-groups-claim=roles", "--oidc-groups-prefix=r:", "--oidc-required-claim=hd=example.com")
+		"--oidc-groups-claim=roles", "--oidc-groups-prefix=r:", "--oidc-required-claim=hd=example.com", "--api-audiences=api")
 	nobody := anonymous(t, s.kubeconfig)
 	user := whoami(t, nobody.with(i.Token(map[string]any{"hd": "example.com", "roles": "dev"})))
 	require.Equal(t, i.URL+"#alice", user.Username)
 	require.Equal(t, []string{"r:dev", "system:authenticated"}, user.Groups)
 	require.Equal(t, http.StatusUnauthorized, nobody.with(i.Token(nil)).do(t, "GET", "/healthz", "").code)
+	review := `{"spec":{"token":"` + i.Token(map[string]any{"hd": "example.com"}) + `","audiences":["api"]}}`
+	a := admin(t, s.kubeconfig).do(t, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+	require.Equal(t, http.StatusCreated, a.code)
+	var reviewed authn.TokenReview
+	require.NoError(t, json.Unmarshal(a.body, &reviewed))
+	require.Equal(t, []string{"api"}, reviewed.Status.Audiences, "the token is for the server, as --api-audiences names it")
 	i.Publish(issuer.ECDSA(t, "new"))
 	require.Equal(t, http.StatusUnauthorized, nobody.with(i.Token(map[string]any{"hd": "example.com"})).do(t, "GET", "/healthz", "").code, "only RS256 by default")
 }

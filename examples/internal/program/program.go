@@ -270,7 +270,10 @@ func readCredentials(f *flags, log logr.Logger) (c credentials, err error) {
 	}
 	c.checks = append(c.checks, f.accounts.Checks()...)
 	c.signed, err = f.authn.Open(authnflags.Options{
-		Options: jwt.Options{Egress: f.tunnels.selector, Logger: log, TakenIssuers: f.accounts.Issuers()}, Release: f.emulated, Gates: strings.Join(f.features, ","),
+		Options: jwt.Options{
+			Egress: f.tunnels.selector, Logger: log, TakenIssuers: f.accounts.Issuers(), Audiences: f.accounts.Audiences(),
+		},
+		Release: f.emulated, Gates: strings.Join(f.features, ","),
 	})
 	if err != nil {
 		return c, err

@@ -137,7 +137,7 @@ func (o *options) openPaths() []string {
 // signed accepts the tokens of issuers, and anonymous requests of some paths.
 func (o *options) signed(log logr.Logger) (*authnflags.Authentication, error) {
 	issuers := jwt.Options{
-		TakenIssuers: o.accounts.Issuers(), Logger: log, ServerID: o.host(),
+		TakenIssuers: o.accounts.Issuers(), Audiences: o.accounts.Audiences(), Logger: log, ServerID: o.host(),
 		UnverifiedEmail: true, OptionalIssuers: true, // as in Kubernetes
 	}
 	if o.features[gateIssuerEgress].on {

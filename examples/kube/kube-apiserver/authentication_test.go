@@ -24,7 +24,7 @@ func TestAUTHN_13_15_FLAG_13_TokensOfAnIssuer(t *testing.T) {
 	}
 	ca := write("ca.crt", i.Authorities)
 	s := run(t, "--data-dir="+t.TempDir(), "--oidc-issuer-url="+i.URL, "--oidc-client-id="+issuer.Audience, "--oidc-ca-file="+ca,
-		"--oidc-username-claim=email", "--oidc-groups-claim=groups", "--oidc-signing-algs=RS256,ES256", "--authorization-mode=RBAC")
+		"--oidc-username-claim=email", "--oidc-groups-claim=groups", "--oidc-signing-algs=RS256,ES256", "--authorization-mode=RBAC", "--api-audiences=api,more")
 	require.NotContains(t, s.log.String(), "no effect")
 	// As in Kubernetes, an address counts that the issuer says nothing about.
 	code, out := s.do(t, i.Token(map[string]any{"email": "a@example.com", "groups": "dev"}), "POST", selfReviews, "{}")
@@ -33,6 +33,10 @@ func TestAUTHN_13_15_FLAG_13_TokensOfAnIssuer(t *testing.T) {
 	require.Equal(t, "a@example.com", user["username"])
 	require.Equal(t, []any{"dev", "system:authenticated"}, user["groups"])
 	s.text(t, i.Token(map[string]any{"email": "a@example.com", "email_verified": false}), "/livez", http.StatusUnauthorized)
+	review := `{"spec":{"token":"` + i.Token(map[string]any{"email": "a@example.com"}) + `","audiences":["other","api"]}}`
+	code, out = s.do(t, "master", "POST", "/apis/authentication.k8s.io/v1/tokenreviews", review)
+	require.Equal(t, http.StatusCreated, code)
+	require.Equal(t, []any{"api"}, out["status"].(map[string]any)["audiences"], "the token is for the server, as --api-audiences names it")
 
 	const head = "apiVersion: apiserver.config.k8s.io/v1beta1\nkind: AuthenticationConfiguration\n"
 	config := write("authn.yaml", head+"anonymous: {enabled: true, conditions: [{path: /livez}]}\n")
