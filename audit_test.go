@@ -244,6 +244,30 @@ func TestAUD_11_AWriteOfASubresourceNamesItsObject(t *testing.T) {
 	}, events[len(events)-1].ObjectRef)
 }
 
+// The answer to an action is often a Status that says that it is done, as that of an eviction or a binding. The
+// record says so whatever its level is.
+func TestAUD_12_AStatusThatAnswersAnActionIsRecorded(t *testing.T) {
+	m := &memo{t: t}
+	action := func(name string, out *meta.Status) registry.Endpoint {
+		return registry.Action[knob, knob, meta.Status]{Name: name, Kind: meta.GroupVersionKind{Group: "example.dev", Version: "v1", Kind: "Knob"}, Run: func(context.Context, *registry.Call[knob], *knob) (*meta.Status, error) { return out, nil }}
+	}
+	kind := registry.Kind[knob]{Group: "example.dev", Version: "v1", Plural: "knobs", Names: registry.Names{Kind: "Knob"}, Subresources: []registry.Endpoint{
+		action("press", nil), action("turn", &meta.Status{Status: meta.StatusSuccess, Message: "turned", Details: &meta.StatusDetails{Name: "a", Kind: "knobs"}}),
+	}}
+	h := run(t, kindwright.Audit(audit.Policy{Rules: []audit.Rule{{Level: audit.LevelMetadata}}}, m), kindwright.Serve(kind))
+	const path = "/apis/example.dev/v1/namespaces/default/knobs"
+	h.request("POST", path, `{"metadata":{"name":"a"}}`)
+	for name, want := range map[string]meta.Status{
+		"press": {Status: meta.StatusSuccess, Code: 201},
+		"turn":  {Status: meta.StatusSuccess, Code: 201, Message: "turned", Details: &meta.StatusDetails{Name: "a", Kind: "knobs"}},
+	} {
+		res := h.request("POST", path+"/a/"+name, `{"metadata":{"name":"a"}}`)
+		require.Equal(t, http.StatusCreated, res.StatusCode)
+		events := m.of(res.Header.Get("Audit-Id"), audit.StageResponseComplete)
+		require.Equal(t, want, *events[len(events)-1].ResponseStatus, name)
+	}
+}
+
 func TestAUD_08_BothUsersAreRecorded(t *testing.T) {
 	m := &memo{t: t}
 	h := run(t, kindwright.Audit(everything(), m))

@@ -7,8 +7,10 @@ import (
 
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/guard"
+	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/negotiate"
 	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 	"github.com/kindwright/kindwright/watch"
 )
@@ -26,6 +28,16 @@ func asRecorded(form negotiate.Result) negotiate.Result {
 func (c *call) keepDocument(document []byte) {
 	if r := c.record(); r != nil && r.KeepsAnswer {
 		r.Answer = document
+	}
+}
+
+// keepStatus records an answer that is a Status, of which a record has the facts whatever its level is.
+func (c *call) keepStatus(document []byte) {
+	if r := c.record(); r != nil {
+		var s meta.Status
+		if json.Unmarshal(document, &s) == nil {
+			r.KeepStatus(s)
+		}
 	}
 }
 

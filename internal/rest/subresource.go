@@ -71,6 +71,7 @@ func (c *call) answerDocument(form negotiate.Result, code int, result *registry.
 	d := c.shown.Messages
 	if result.Kind == (meta.GroupVersionKind{Version: "v1", Kind: "Status"}) {
 		d = c.proto.status()
+		c.keepStatus(result.Document)
 	}
 	return c.document(form, code, d, result.Kind.GroupVersion().String(), result.Kind.Kind, result.Document)
 }
