@@ -3,6 +3,7 @@ package kinds_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright"
+	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/storage"
@@ -292,6 +294,39 @@ func TestRBAC_08_Aggregation(t *testing.T) {
 	h.must(201, "POST", clusterRolesPath, union)
 	h.must(403, "PATCH", clusterRolesPath+"/union", `{"aggregationRule":null}`, patched("kim")...)
 	h.must(403, "PATCH", clusterRolesPath+"/union", `{"metadata":{"annotations":{"a":"b"}}}`, patched("kim")...)
+}
+
+// RBAC-06, Z6: the rules of an aggregated role are written a moment after its parts, or later while the controller is
+// busy or away. Whoever binds the role meanwhile gets what it will hold, so they need that.
+func TestRBAC_06_RBAC_08_Z6_ARoleIsBoundWithWhatItWillHold(t *testing.T) {
+	away := admission.Plugin{Name: "away", Rules: []admission.Rule{{Groups: []string{"rbac.authorization.k8s.io"}}}, Validator: admission.ValidatorFunc(
+		func(_ context.Context, r *admission.Request) error {
+			if strings.HasSuffix(r.User.Name, ":clusterrole-aggregation-controller") {
+				return errors.New("the controller is away")
+			}
+			return nil
+		})}
+	h := serve(t, memory.New(), nil, kindwright.Serve(kinds.RBAC(), kinds.ConfigMaps(), kinds.Secrets()), kindwright.Authorize(rbac.New("")), kindwright.Admit(away))
+	const part = `"labels":{"part":"true"}`
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"keeper"},"rules":[
+		{"verbs":["create","update","patch"],"apiGroups":["rbac.authorization.k8s.io"],"resources":["rolebindings","clusterrolebindings"]},
+		{"verbs":["get"],"apiGroups":[""],"resources":["configmaps"]}]}`)
+	h.must(201, "POST", clusterBindingsPath, userBinding("keeper", "ClusterRole", "keeper", "kim"))
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"inner",`+part+`},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"inner":"true"}},{"matchLabels":{"part":"true"}}]}}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"outer"},"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"part":"true"}}]}}`)
+	h.must(201, "POST", clusterRolesPath, `{"metadata":{"name":"first",`+part+`},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["configmaps"]}]}`)
+	kim := as("kim")
+	require.Empty(t, h.must(200, "GET", clusterRolesPath+"/outer", "")["rules"], "nobody has written them")
+	for i, path := range []string{clusterBindingsPath, bindingsPath} {
+		h.must(201, "POST", path, userBinding("before", "ClusterRole", "outer", "lee"), kim...)
+		no := h.must(403, "POST", path, userBinding("x", "ClusterRole", "admin", "kim"), kim...)
+		require.Contains(t, no["message"], "is attempting to grant RBAC permissions not currently held")
+		h.must(201, "POST", clusterRolesPath, fmt.Sprintf(`{"metadata":{"name":"second-%d","labels":{"inner":"true"}},"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["secrets"]}]}`, i))
+		no = h.must(403, "POST", path, userBinding("x", "ClusterRole", "outer", "kim"), kim...)
+		require.Contains(t, no["message"], `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`, "a part of a part")
+		h.must(403, "PATCH", path+"/before", `{"metadata":{"labels":{"a":"b"}}}`, patched("kim")...)
+		h.must(200, "DELETE", fmt.Sprint(clusterRolesPath, "/second-", i), "")
+	}
 }
 
 // RBAC-09: default roles exist, are repaired at the next start, and respect the annotation.

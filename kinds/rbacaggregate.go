@@ -89,17 +89,20 @@ func (a *aggregation) learn(e *watch.Entry) error {
 	}
 	p := &part{labels: e.Labels(), rules: obj.Rules, version: obj.Metadata.ResourceVersion}
 	if obj.AggregationRule != nil {
-		p.united = true
-		for i := range obj.AggregationRule.ClusterRoleSelectors {
-			s, err := meta.SelectorFrom(&obj.AggregationRule.ClusterRoleSelectors[i])
-			if err != nil {
-				continue // selects nothing
-			}
-			p.selectors = append(p.selectors, s)
-		}
+		p.united, p.selectors = true, selectorsOf(obj.AggregationRule)
 	}
 	a.roles[e.Name()] = p
 	return nil
+}
+
+// selectorsOf returns what selects the parts of a role. A selector that cannot be read selects nothing.
+func selectorsOf(a *rbac.AggregationRule) (out []meta.Selector) {
+	for i := range a.ClusterRoleSelectors {
+		if s, err := meta.SelectorFrom(&a.ClusterRoleSelectors[i]); err == nil {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // unite writes the aggregated roles whose rules are not the union of their parts. The event of such a

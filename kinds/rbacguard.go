@@ -3,6 +3,7 @@ package kinds
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/kindwright/kindwright/authn"
 	"github.com/kindwright/kindwright/authz"
@@ -14,6 +15,7 @@ import (
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
 	"github.com/kindwright/kindwright/status"
+	"github.com/kindwright/kindwright/watch"
 )
 
 // guardian checks that nobody grants more than they have. It runs as the Complete hook of a kind, so
@@ -159,7 +161,7 @@ func (g guardian) caller(ctx context.Context, verb string, t registry.Target) (u
 	return u, authz.RulesOf(ctx, server.Authorizer(), u, t.Namespace), false, nil
 }
 
-// rules returns those of a role.
+// rules returns those that a role has, or will have as soon as they are written in it.
 func (g guardian) rules(ctx context.Context, t registry.Target) ([]rbac.PolicyRule, error) {
 	o, ok := hookcontext.Objects(ctx).(registry.Objects)
 	if !ok {
@@ -177,7 +179,44 @@ func (g guardian) rules(ctx context.Context, t registry.Target) ([]rbac.PolicyRu
 	if err := json.Unmarshal(entry.AppendJSON(nil), &obj); err != nil {
 		return nil, status.Internal(err)
 	}
-	return obj.Rules, nil
+	if obj.AggregationRule == nil {
+		return obj.Rules, nil
+	}
+	return united(ctx, o, t, obj)
+}
+
+// united returns the rules of an aggregated role: those that are written in it, and those of its parts. A
+// controller writes the latter a moment later, and a binding of this moment would grant them, too.
+func united(ctx context.Context, o registry.Objects, t registry.Target, whole roleObject) ([]rbac.PolicyRule, error) {
+	rules := map[string][]rbac.PolicyRule{t.Name: whole.Rules}
+	t.Name = ""
+	list, err := o.List(ctx, t, registry.ListRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var all []*watch.Entry
+	for e, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	for wholes := []roleObject{whole}; len(wholes) > 0; wholes = wholes[1:] {
+		selectors := selectorsOf(wholes[0].AggregationRule)
+		for _, e := range all {
+			if _, seen := rules[e.Name()]; seen || !slices.ContainsFunc(selectors, func(s meta.Selector) bool { return s.Matches(e.Labels()) }) {
+				continue
+			}
+			var part roleObject
+			if err := json.Unmarshal(e.AppendJSON(nil), &part); err != nil {
+				return nil, status.Internal(err)
+			}
+			if rules[e.Name()] = part.Rules; part.AggregationRule != nil {
+				wholes = append(wholes, part)
+			}
+		}
+	}
+	return rbac.Union(rules), nil
 }
 
 // onlyCollected tells whether a write changes nothing but what the garbage collector needs: owners and
