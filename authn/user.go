@@ -38,7 +38,7 @@ type User struct {
 	Groups []string
 
 	// Extra holds further facts from the credential for authorizers, admission and audit. Keys are
-	// lower-case.
+	// lower-case, or nobody could be impersonated with them; a webhook may give others.
 	Extra map[string][]string
 
 	// Audiences lists the audiences from [AudiencesFrom] for which the credential is valid. It is

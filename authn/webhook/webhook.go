@@ -8,9 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -286,13 +284,8 @@ func (w *Webhook) judge(s authn.TokenReviewStatus, token string, audiences []str
 		}
 		return verdict{err: fmt.Errorf("the authentication webhook says: %w", without(token, errors.New(clip.Text(s.Error, maxMessage))))}
 	}
-	user := authn.User{Name: s.User.Username, UID: s.User.UID, Groups: s.User.Groups, Audiences: meant, Method: "webhook"}
-	for _, name := range slices.Sorted(maps.Keys(s.User.Extra)) { // two spellings of a key give the same list each time
-		if user.Extra == nil {
-			user.Extra = map[string][]string{}
-		}
-		key := strings.ToLower(name)
-		user.Extra[key] = append(user.Extra[key], s.User.Extra[name]...)
+	user := authn.User{
+		Name: s.User.Username, UID: s.User.UID, Groups: s.User.Groups, Extra: s.User.Extra, Audiences: meant, Method: "webhook",
 	}
 	if user.Name == "" {
 		return verdict{err: errors.New("the authentication webhook named no user")}
