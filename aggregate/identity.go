@@ -94,8 +94,9 @@ func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || strings.IndexByte("!#$&'*+-.^_`|~", c) >= 0
 }
 
-// strip removes what a client must not tell a back end: credentials, every spelling of the headers that name
-// a user, and those that some frameworks take for another method or path than that of the request. Some servers take an underscore or a dot for a hyphen.
+// strip removes what a client must not tell a back end: credentials, every spelling of the headers that
+// name a user, and those that some frameworks take for another method or path than that of the request.
+// Some servers take an underscore or a dot for a hyphen.
 func strip(h http.Header) {
 	for name := range h {
 		if isOurs(name) {
