@@ -61,13 +61,17 @@ func TestDISC_ADescriptionIsCountedBeforeItIsRead(t *testing.T) {
 	} {
 		w := newWorld(t, func(c *aggregate.Config) { c.ProbeEvery = time.Hour })
 		said := resources("boats", of)
-		w.listen("boats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, said) }), "boats.default.svc")
+		var asked atomic.Uint64 // a slow machine has time for another check
+		w.listen("boats", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			_, _ = io.WriteString(w, said)
+		}), "boats.default.svc")
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		w.register("boats", "v1")
 		w.awaitMessage("v1.boats.example.dev", "FailedDiscoveryCheck", "more than 20000 resources, or too much about them")
 		runtime.ReadMemStats(&after)
-		require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(100), name)
+		require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, 25*asked.Load(), name)
 	}
 }
 
