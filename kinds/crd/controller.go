@@ -20,8 +20,7 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// controllerUser is the user that admission and logs see when the server itself changes definitions
-// and deletes their objects.
+// controllerUser is the user that admission and logs see when the server itself changes definitions.
 var controllerUser = authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
 // controllerWrites are the options of its writes.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -352,4 +353,34 @@ func (r *rendezvous) Commit(ctx context.Context, ops []storage.Op) (storage.Revi
 		r.lost.Add(1)
 	}
 	return rev, err
+}
+
+// As in kube-apiserver, neither webhooks nor policies are asked about the objects of a definition that ends: those of
+// an operator that is gone would hold it for good.
+func TestCRD_21_NobodyIsAskedAboutTheObjectsOfADefinition(t *testing.T) {
+	srv := start(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	const shirtsInDefault = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	establish(t, srv, shirts)
+	code, answer := call(t, srv, "POST", shirtsInDefault, `{"metadata":{"name":"a"},"spec":{"size":3}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	const rules = `[{"apiGroups":["shop.example.com"],"apiVersions":["*"],"resources":["*"],"operations":["DELETE"]}]`
+	for path, body := range map[string]string{
+		"validatingwebhookconfigurations": `{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":"https://127.0.0.1:1"},
+			"failurePolicy":"Fail","sideEffects":"None","admissionReviewVersions":["v1"],"rules":` + rules + `}]}`,
+		"validatingadmissionpolicies":       `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":` + rules + `},"validations":[{"expression":"false"}]}}`,
+		"validatingadmissionpolicybindings": `{"metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"]}}`,
+	} {
+		code, answer := call(t, srv, "POST", registrations+path, body)
+		require.Equal(t, 201, code, "%s: %v", path, answer)
+	}
+	for _, path := range []string{shirtsInDefault + "/a", shirtsInDefault} {
+		code, answer = call(t, srv, "DELETE", path, "")
+		require.NotEqual(t, 200, code, "who deletes objects is asked: %v", answer)
+	}
+	code, answer = call(t, srv, "DELETE", definitions+"/shirts.shop.example.com", "")
+	require.Equal(t, 200, code, "%v", answer)
+	require.Eventually(t, func() bool {
+		code, _ := call(t, srv, "GET", definitions+"/shirts.shop.example.com", "")
+		return code == 404
+	}, 20*time.Second, time.Millisecond)
 }
