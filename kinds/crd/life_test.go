@@ -384,3 +384,55 @@ func TestCRD_21_NobodyIsAskedAboutTheObjectsOfADefinition(t *testing.T) {
 		return code == 404
 	}, 20*time.Second, time.Millisecond)
 }
+
+// A definition that was served, and cannot be served any more, does not end: its objects would stay, and turn up in
+// the next definition of the name. It ends once it is repaired.
+func TestCRD_21_ADefinitionThatCannotBeServedKeepsItsObjects(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		establish(t, srv, shirts)
+		const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+		code, answer := call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"}}`)
+		require.Equal(t, 201, code, "%v", answer)
+		srv.Close()
+		rewrite(t, db, "shirts.shop.example.com", `{"minimum":1,"type":"integer"}`, `{"pattern":"[","type":"string"}`)
+
+		srv = apitest.Config{Backend: db}.New(t, crd.Kinds())
+		code, _ = call(t, srv, "GET", path, "")
+		require.Equal(t, 404, code)
+		const name = definitions + "/shirts.shop.example.com"
+		code, answer = call(t, srv, "DELETE", name, "")
+		require.Equal(t, 200, code, "%v", answer)
+		until(t, srv, "shirts.shop.example.com", "Terminating", "True InstanceDeletionFailed: could not list instances: the definition cannot be served")
+		code, answer = patch(t, srv, name, `{"spec":`+specOf(t, shirts)+`}`)
+		require.Equal(t, 200, code, "%v", answer)
+		require.Eventually(t, func() bool {
+			code, _ := call(t, srv, "GET", name, "")
+			return code == 404
+		}, time.Minute, time.Millisecond)
+		establish(t, srv, shirts)
+		code, answer = call(t, srv, "GET", path, "")
+		require.Equal(t, 200, code)
+		require.Empty(t, answer["items"])
+	})
+}
+
+// rewrite replaces a part of a stored definition.
+func rewrite(t *testing.T, db storage.Backend, name, before, after string) {
+	t.Helper()
+	key := storage.ObjectKey("apiextensions.k8s.io/customresourcedefinitions", "", name)
+	rec, err := db.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.Contains(t, string(rec.Value), before)
+	text := strings.Replace(string(rec.Value), before, after, 1)
+	_, err = db.Commit(t.Context(), []storage.Op{storage.Put(key, []byte(text), storage.Expect(rec.Revision))})
+	require.NoError(t, err)
+}
+
+// specOf returns the spec of a document.
+func specOf(t *testing.T, document string) string {
+	t.Helper()
+	var out struct{ Spec json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(document), &out))
+	return string(out.Spec)
+}
