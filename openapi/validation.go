@@ -20,7 +20,7 @@ func (s *Schema) Validate(tree map[string]any) []status.FieldError {
 	if s.ready == nil {
 		return unready()
 	}
-	return s.problems(tree, earlier{}, nil)
+	return s.problems(tree, earlier{}, nil, false)
 }
 
 // ValidateUpdate returns the problems of an object that replaces old, except those that old already
@@ -37,10 +37,26 @@ func (s *Schema) ValidateUpdate(tree, old map[string]any) []status.FieldError {
 // Judge is [Schema.ValidateUpdate], and reports whether the object is valid as a whole: without
 // problems that old already had.
 func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, valid bool) {
+	return s.judge(tree, old, false)
+}
+
+// JudgeStatus is [Schema.Judge] for a write of the status alone, or [Schema.JudgeWhole] if whole is set. As in
+// Kubernetes, the rules of embedded objects do not apply to such a write.
+//
+// Source: CRD-15.
+func (s *Schema) JudgeStatus(tree, old map[string]any, whole bool) (problems []status.FieldError, valid bool) {
+	if whole {
+		return s.judgeWhole(tree, old, true)
+	}
+	return s.judge(tree, old, true)
+}
+
+// judge is Judge. bare leaves out the rules of embedded objects.
+func (s *Schema) judge(tree, old map[string]any, bare bool) (problems []status.FieldError, valid bool) {
 	if s.ready == nil {
 		return unready(), false
 	}
-	w := walk{first: true}
+	w := walk{first: true, bare: bare}
 	w.path = w.room[:0]
 	if s.validate(&w, tree, earlier{}); len(w.errs) == 0 {
 		return nil, true // the common case needs no comparison with old
@@ -50,16 +66,20 @@ func (s *Schema) Judge(tree, old map[string]any) (problems []status.FieldError, 
 		delete(old, "apiVersion")
 		delete(old, "kind")
 	}
-	return s.problems(tree, earlier{old, old != nil}, old), false
+	return s.problems(tree, earlier{old, old != nil}, old, bare), false
 }
 
 // JudgeWhole is [Schema.Judge] of an update that has to be valid as a whole. As in Kubernetes, only the
 // types of lists do not count if the object broke one of them before.
 func (s *Schema) JudgeWhole(tree, old map[string]any) (problems []status.FieldError, valid bool) {
+	return s.judgeWhole(tree, old, false)
+}
+
+func (s *Schema) judgeWhole(tree, old map[string]any, bare bool) (problems []status.FieldError, valid bool) {
 	if s.ready == nil {
 		return unready(), false
 	}
-	problems = s.problems(tree, earlier{}, old)
+	problems = s.problems(tree, earlier{}, old, bare)
 	return problems, len(problems) == 0
 }
 
@@ -67,15 +87,15 @@ func (s *Schema) JudgeWhole(tree, old map[string]any) (problems []status.FieldEr
 // objects thus never pay for sorting.
 //
 // before is the object that an update replaces, or nil.
-func (s *Schema) problems(tree map[string]any, old earlier, before map[string]any) []status.FieldError {
-	w := walk{first: true}
+func (s *Schema) problems(tree map[string]any, old earlier, before map[string]any, bare bool) []status.FieldError {
+	w := walk{first: true, bare: bare}
 	if s.validate(&w, tree, old); len(w.errs) == 0 {
 		return nil
 	}
-	w = walk{sorted: true}
+	w = walk{sorted: true, bare: bare}
 	s.validate(&w, tree, old)
 	if w.duplicate && s.fromDocument && before != nil && s.hasDuplicates(before) {
-		w = walk{sorted: true, excused: true}
+		w = walk{sorted: true, excused: true, bare: bare}
 		s.validate(&w, tree, old)
 	}
 	return w.report()
@@ -164,7 +184,7 @@ func (s *Schema) validateNull(w *walk) {
 //
 // Source: CRD-12.
 func (s *Schema) validateEmbeds(w *walk, v any) {
-	if !s.ready.embeds || w.done() {
+	if !s.ready.embeds || w.bare || w.done() {
 		return
 	}
 	switch v := v.(type) {
@@ -248,7 +268,7 @@ func (s *Schema) validateObject(w *walk, object map[string]any, old earlier) {
 	} else if s.MinProperties != nil && n < *s.MinProperties {
 		w.fail(meta.CauseFieldValueInvalid, n, w.body("should have at least %d properties", *s.MinProperties))
 	}
-	if s.EmbeddedObject {
+	if s.EmbeddedObject && !w.bare {
 		before := old
 		if s.fromDocument {
 			before = earlier{}

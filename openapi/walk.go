@@ -30,6 +30,8 @@ type walk struct {
 	// duplicate is set when a list has the same item twice, or items without identity. excused
 	// ignores such lists.
 	duplicate, excused bool
+	// bare leaves out the rules of embedded objects.
+	bare bool
 }
 
 // maxWork limits the steps of one validation. Each condition visits a value again, so a large

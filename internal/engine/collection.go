@@ -26,12 +26,26 @@ const oneByOne = 100
 // The objects are processed in their order. In large collections several are deleted at the same
 // time, so a few objects after one that fails may also be gone.
 func (at *Resolved) DeleteCollection(ctx context.Context, lr registry.ListRequest, o registry.DeleteOptions) (int, error) {
+	return at.deleteCollection(ctx, lr, o, false)
+}
+
+// DeleteUnasked is DeleteCollection for the server itself: plugins are not asked about the objects, and take nothing
+// from them. The rules of the kind and finalizers hold them as always.
+func (e *Engine) DeleteUnasked(ctx context.Context, t registry.Target) (int, error) {
+	at, err := e.Resolve(request.VerbDeleteCollection, t)
+	if err != nil {
+		return 0, err
+	}
+	return at.deleteCollection(ctx, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}, true)
+}
+
+func (at *Resolved) deleteCollection(ctx context.Context, lr registry.ListRequest, o registry.DeleteOptions, unasked bool) (int, error) {
 	if err := checkPolicy(o.Propagation); err != nil {
 		return 0, err
 	}
 	warnOfPolicy(ctx, at.Served.Kind, o)
 	lr.MetadataOnly = true
-	c := &collectionDelete{Resolved: at, request: lr, options: o}
+	c := &collectionDelete{Resolved: at, request: lr, options: o, unasked: unasked}
 	if err := run(ctx, collectionSteps, c); err != nil {
 		return c.done, err
 	}
@@ -44,6 +58,7 @@ type collectionDelete struct {
 	request registry.ListRequest
 	options registry.DeleteOptions
 	found   *Listed
+	unasked bool // see DeleteUnasked
 
 	mu   sync.Mutex
 	done int
@@ -114,6 +129,6 @@ func (c *collectionDelete) delete(ctx context.Context, entry *watch.Entry) (err 
 	if err := c.requested(ctx, request.VerbDeleteCollection, c.Served.Kind, facts.Namespace, facts.Name); err != nil {
 		return err
 	}
-	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, asked{facts.UID, !c.options.MetadataOnly, true}) // the request did not select a successor of the same name
+	_, err = c.engine.deleteFrom(ctx, c.Served, registry.Target{Resource: c.Target.Resource, Namespace: facts.Namespace, Name: facts.Name}, c.options, asked{facts.UID, !c.options.MetadataOnly, true, c.unasked}) // the request did not select a successor of the same name
 	return err
 }

@@ -113,6 +113,7 @@ type asked struct {
 	selected meta.UID // if not "", the required uid: an object of that name with another uid is not found
 	shows    bool     // a client asked, and works with whole objects
 	unnamed  bool     // the request is about a collection and names no object
+	unasked  bool     // plugins have no part in the deletion
 }
 
 // deletion is one attempt to delete an object, to remove one whose grace period or time to live is
@@ -135,7 +136,7 @@ type deletion struct {
 	entry     *watch.Entry  // what is stored
 	old, next registry.Tree // the object, and what it is to become; see readOld for the form
 	shown     registry.Tree // old in the form of the request
-	unseen    bool          // nobody has to see old, which is in another form: no plugin is asked
+	unseen    bool          // nobody has to see old: no plugin is asked
 
 	result *registry.Result // set by the step that ends the walk
 }
@@ -221,6 +222,10 @@ func skipEnding(_ context.Context, d *deletion) error {
 // askBeforeDelete runs the kind's rule. A form without a rule of its own uses that of the stored
 // form.
 func askBeforeDelete(ctx context.Context, d *deletion) (err error) {
+	if d.unasked && !d.ruled() {
+		d.unseen = true
+		return nil
+	}
 	if d.served.Kind.straight() {
 		return d.askStraight(ctx)
 	}

@@ -25,7 +25,7 @@ type rules struct {
 
 	whole bool // an update is judged as a new object
 
-	part string // the only field that the schema judges, "" for all
+	part string // "status" if the schema judges that field alone, "" for all
 
 	typed bool // hooks are promised a tree of the right shape
 	sound bool // hooks are asked only about what the schema accepts
@@ -70,7 +70,10 @@ func (r rules) judging(sub *Subresource) rules {
 // judge returns the schema errors of a tree, and whether it is valid.
 func (r rules) judge(t, old registry.Tree) ([]status.FieldError, bool) {
 	judge := r.schema.Judge
-	if r.whole {
+	switch {
+	case r.part != "":
+		judge = func(t, old registry.Tree) ([]status.FieldError, bool) { return r.schema.JudgeStatus(t, old, r.whole) }
+	case r.whole:
 		judge = r.schema.JudgeWhole
 	}
 	problems, valid := judge(t, old)

@@ -20,8 +20,7 @@ import (
 	"github.com/kindwright/kindwright/watch"
 )
 
-// controllerUser is the user that admission and logs see when the server itself changes definitions
-// and deletes their objects.
+// controllerUser is the user that admission and logs see when the server itself changes definitions.
 var controllerUser = authn.User{Name: "system:apiserver", Groups: []string{authn.GroupMasters, authn.GroupAuthenticated}}
 
 // controllerWrites are the options of its writes.
@@ -390,6 +389,13 @@ func (c *controller) reconcileOnce(ctx context.Context, d *definition) error {
 	} else if one != nil {
 		next.dropCondition(NonStructuralSchema)
 	}
+	ends := d.DeletionTimestamp != nil && slices.Contains(d.Finalizers, c.finalizer)
+	if ends && c.lost(d) {
+		ends = false
+		next.setCondition(now, CustomResourceDefinitionCondition{
+			Type: Terminating, Status: "True", Reason: "InstanceDeletionFailed", Message: "could not list instances: the definition cannot be served",
+		})
+	}
 	if err := c.writeStatus(commit, d, next.Status); err != nil {
 		return err
 	}
@@ -399,10 +405,18 @@ func (c *controller) reconcileOnce(ctx context.Context, d *definition) error {
 	if named.Status != "True" && !d.is(Established) {
 		c.withdraw(d.Name) // it was served until another process was faster
 	}
-	if d.DeletionTimestamp != nil && slices.Contains(d.Finalizers, c.finalizer) {
+	if ends {
 		c.end(ctx, d)
 	}
 	return nil
+}
+
+// lost reports whether a definition may have objects that the controller cannot get at, because the
+// definition was served once and cannot be served now. It must not end: another definition of the
+// name would find them. Where the program has the kind, the objects are those of the program.
+func (c *controller) lost(d *definition) bool {
+	own := c.builtin[d.Spec.Group]
+	return d.is(Established) && c.served[d.Name] == nil && (own == nil || !own.resources[d.Spec.Names.Plural])
 }
 
 // establish serves the kind of a definition and returns the condition that says so. A definition is

@@ -91,9 +91,11 @@ func (c *controller) noteEnding(ctx context.Context, d *definition, condition Cu
 	return ignoreNotFound(err)
 }
 
-// deleteAll deletes the objects of a kind through admission, and waits until those with finalizers are
-// gone. It needs metadata alone, so a conversion webhook that is gone does not hold it up. A create
-// that began before the definition was deleted may still succeed, so it looks again.
+// deleteAll deletes the objects of a kind, and waits until those with finalizers are gone. As in
+// kube-apiserver, no policy and no webhook is asked about that: those of an operator that is gone
+// would hold its definitions for good. It needs metadata alone, so a conversion webhook that is gone
+// does not hold it up either. A create that began before the definition was deleted may still
+// succeed, so it looks again.
 func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource) error {
 	for wait := firstLook; ; wait = min(2*wait, maxLook) {
 		namespaces := map[string]bool{}
@@ -110,7 +112,7 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 			namespaces[e.Namespace()] = true
 		}
 		for namespace := range namespaces {
-			if _, err := c.engine.DeleteCollection(ctx, registry.Target{Resource: of, Namespace: namespace}, registry.ListRequest{}, registry.DeleteOptions{MetadataOnly: true}); err != nil {
+			if _, err := c.engine.DeleteUnasked(ctx, registry.Target{Resource: of, Namespace: namespace}); err != nil {
 				return fmt.Errorf("delete the objects in namespace %q: %w", namespace, err)
 			}
 		}
@@ -123,8 +125,7 @@ func (c *controller) deleteAll(ctx context.Context, of meta.GroupVersionResource
 	}
 }
 
-// The waits between two rounds of deletions. A webhook that says "not found" of what it denies to be
-// deleted lets a round succeed without effect.
+// The waits between two rounds of deletions.
 const (
 	firstLook = 5 * time.Millisecond
 	maxLook   = 5 * time.Second

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/apitest"
+	"github.com/kindwright/kindwright/kinds"
 	"github.com/kindwright/kindwright/kinds/crd"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/registry"
@@ -352,4 +353,86 @@ func (r *rendezvous) Commit(ctx context.Context, ops []storage.Op) (storage.Revi
 		r.lost.Add(1)
 	}
 	return rev, err
+}
+
+// As in kube-apiserver, neither webhooks nor policies are asked about the objects of a definition that ends: those of
+// an operator that is gone would hold it for good.
+func TestCRD_21_NobodyIsAskedAboutTheObjectsOfADefinition(t *testing.T) {
+	srv := start(t, crd.Kinds(), kinds.Policies(), kinds.Webhooks(kinds.WebhookOptions{}))
+	const shirtsInDefault = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	establish(t, srv, shirts)
+	code, answer := call(t, srv, "POST", shirtsInDefault, `{"metadata":{"name":"a"},"spec":{"size":3}}`)
+	require.Equal(t, 201, code, "%v", answer)
+	const rules = `[{"apiGroups":["shop.example.com"],"apiVersions":["*"],"resources":["*"],"operations":["DELETE"]}]`
+	for path, body := range map[string]string{
+		"validatingwebhookconfigurations": `{"metadata":{"name":"w"},"webhooks":[{"name":"w.example.com","clientConfig":{"url":"https://127.0.0.1:1"},
+			"failurePolicy":"Fail","sideEffects":"None","admissionReviewVersions":["v1"],"rules":` + rules + `}]}`,
+		"validatingadmissionpolicies":       `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":` + rules + `},"validations":[{"expression":"false"}]}}`,
+		"validatingadmissionpolicybindings": `{"metadata":{"name":"p"},"spec":{"policyName":"p","validationActions":["Deny"]}}`,
+	} {
+		code, answer := call(t, srv, "POST", registrations+path, body)
+		require.Equal(t, 201, code, "%s: %v", path, answer)
+	}
+	for _, path := range []string{shirtsInDefault + "/a", shirtsInDefault} {
+		code, answer = call(t, srv, "DELETE", path, "")
+		require.NotEqual(t, 200, code, "who deletes objects is asked: %v", answer)
+	}
+	code, answer = call(t, srv, "DELETE", definitions+"/shirts.shop.example.com", "")
+	require.Equal(t, 200, code, "%v", answer)
+	require.Eventually(t, func() bool {
+		code, _ := call(t, srv, "GET", definitions+"/shirts.shop.example.com", "")
+		return code == 404
+	}, 20*time.Second, time.Millisecond)
+}
+
+// A definition that was served, and cannot be served any more, does not end: its objects would stay, and turn up in
+// the next definition of the name. It ends once it is repaired.
+func TestCRD_21_ADefinitionThatCannotBeServedKeepsItsObjects(t *testing.T) {
+	onStores(t, func(t *testing.T, db storage.Backend) {
+		srv := apitest.Config{Backend: db}.New(t, crd.Kinds())
+		establish(t, srv, shirts)
+		const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+		code, answer := call(t, srv, "POST", path, `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"}}`)
+		require.Equal(t, 201, code, "%v", answer)
+		srv.Close()
+		rewrite(t, db, "shirts.shop.example.com", `{"minimum":1,"type":"integer"}`, `{"pattern":"[","type":"string"}`)
+
+		srv = apitest.Config{Backend: db}.New(t, crd.Kinds())
+		code, _ = call(t, srv, "GET", path, "")
+		require.Equal(t, 404, code)
+		const name = definitions + "/shirts.shop.example.com"
+		code, answer = call(t, srv, "DELETE", name, "")
+		require.Equal(t, 200, code, "%v", answer)
+		until(t, srv, "shirts.shop.example.com", "Terminating", "True InstanceDeletionFailed: could not list instances: the definition cannot be served")
+		code, answer = patch(t, srv, name, `{"spec":`+specOf(t, shirts)+`}`)
+		require.Equal(t, 200, code, "%v", answer)
+		require.Eventually(t, func() bool {
+			code, _ := call(t, srv, "GET", name, "")
+			return code == 404
+		}, time.Minute, time.Millisecond)
+		establish(t, srv, shirts)
+		code, answer = call(t, srv, "GET", path, "")
+		require.Equal(t, 200, code)
+		require.Empty(t, answer["items"])
+	})
+}
+
+// rewrite replaces a part of a stored definition.
+func rewrite(t *testing.T, db storage.Backend, name, before, after string) {
+	t.Helper()
+	key := storage.ObjectKey("apiextensions.k8s.io/customresourcedefinitions", "", name)
+	rec, err := db.Get(t.Context(), key)
+	require.NoError(t, err)
+	require.Contains(t, string(rec.Value), before)
+	text := strings.Replace(string(rec.Value), before, after, 1)
+	_, err = db.Commit(t.Context(), []storage.Op{storage.Put(key, []byte(text), storage.Expect(rec.Revision))})
+	require.NoError(t, err)
+}
+
+// specOf returns the spec of a document.
+func specOf(t *testing.T, document string) string {
+	t.Helper()
+	var out struct{ Spec json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(document), &out))
+	return string(out.Spec)
 }

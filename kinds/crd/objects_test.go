@@ -661,3 +661,33 @@ func TestCRD_15_UPDATE_12_BadReplicasAreThoseOfTheObject(t *testing.T) {
 		require.Contains(t, got["message"], `.spec.count: Invalid value: -1: `)
 	})
 }
+
+// As in kube-apiserver, the rules of embedded objects do not apply to a write of the status: a controller may show
+// there what it has found. They apply to the object.
+func TestCRD_15_EmbeddedObjectsInAStatus(t *testing.T) {
+	srv := start(t, crd.Kinds())
+	embedded := map[string]any{"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true}
+	both := map[string]any{"type": "object", "properties": map[string]any{"found": embedded, "n": map[string]any{"type": "integer", "maximum": 3}}}
+	establish(t, srv, changed(t, shirts, map[string]any{"spec/versions": []any{map[string]any{
+		"name": "v1", "served": true, "storage": true, "subresources": map[string]any{"status": map[string]any{}},
+		"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": map[string]any{"spec": both, "status": both}}},
+	}}}))
+	const path = "/apis/shop.example.com/v1/namespaces/default/shirts"
+	const shirt = `{"apiVersion":"shop.example.com/v1","kind":"Shirt","metadata":{"name":"a"}`
+	const bad = `{"found":{"metadata":{"name":"a/b"}},"n":`
+	code, answer := call(t, srv, "POST", path, shirt+`,"spec":`+bad+`1}}`)
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], "spec.found.apiVersion: Required value")
+	code, answer = call(t, srv, "POST", path, shirt+`}`)
+	require.Equal(t, 201, code, "%v", answer)
+
+	version := answer["metadata"].(map[string]any)["resourceVersion"].(string)
+	sized := strings.Replace(shirt, `"name"`, `"resourceVersion":"`+version+`","name"`, 1)
+	code, answer = call(t, srv, "PUT", path+"/a/status", sized+`,"status":`+bad+`4}}`)
+	require.Equal(t, 422, code, "%v", answer)
+	require.Equal(t, `Shirt.shop.example.com "a" is invalid: status.n: Invalid value: 4: n in body should be less than or equal to 3`, answer["message"])
+	code, answer = call(t, srv, "PUT", path+"/a/status", sized+`,"status":`+bad+`1}}`)
+	require.Equal(t, 200, code, "%v", answer)
+	code, answer = call(t, srv, "PUT", path+"/a/status", sized+`,"status":`+bad+`1}}`)
+	require.Equal(t, 409, code, "%v", answer)
+}
