@@ -107,7 +107,7 @@ func (s *Server) openapiOf(v *engine.Version) openapi.Document {
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs, Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Messages != nil, Selectable: r.Selectable,
+			Protobuf: r.Messages != nil, Selectable: r.Selectable, AnswersDeleted: r.Deletion.AnswerObject,
 		}
 		for _, p := range r.Patches {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make

@@ -136,6 +136,32 @@ func TestOAPI_02_03_04_DocumentsOfGroupVersions(t *testing.T) {
 	require.Contains(t, field(patch, "responses", "200", "content"), "application/vnd.kubernetes.protobuf")
 }
 
+// OAPI-05: clients that are generated from the documents read what a deletion answers with the type that
+// these name. They cannot read an object as a Status.
+func TestOAPI_05_DEL_14_DocumentsSayWhatADeletionAnswers(t *testing.T) {
+	whole, usual := lamps[lamp](), lamps[lamp]()
+	whole.Deletion.AnswerObject = true
+	usual.Plural, usual.Names.Kind = "bulbs", "Bulb"
+	h := run(t, kindwright.Serve(whole, usual))
+	const lampsOf, bulbsOf = "/apis/example.dev/v1/namespaces/{namespace}/lamps", "/apis/example.dev/v1/namespaces/{namespace}/bulbs"
+	const schema, statusSchema = "dev.example.v1.Lamp", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+	_, v2 := h.do("GET", "/openapi/v2", "")
+	_, v3 := h.do("GET", "/openapi/v3/apis/example.dev/v1", "")
+	for path, want := range map[string]string{lampsOf + "/{name}": schema, lampsOf: statusSchema, bulbsOf + "/{name}": statusSchema} {
+		require.Equal(t, "#/definitions/"+want, field(v2, "paths", path, "delete", "responses", "200", "schema", "$ref"), path)
+		require.Equal(t, "#/components/schemas/"+want,
+			field(v3, "paths", path, "delete", "responses", "200", "content", "application/json", "schema", "$ref"), path)
+	}
+	for plural, want := range map[string]string{"lamps": "Lamp", "bulbs": "Status"} {
+		const here = "/apis/example.dev/v1/namespaces/default/"
+		code, _ := h.do("POST", here+plural, `{"metadata":{"name":"a"},"spec":{"watts":5}}`)
+		require.Equal(t, 201, code)
+		code, answer := h.do("DELETE", here+plural+"/a", "")
+		require.Equal(t, 200, code)
+		require.Equal(t, want, answer["kind"])
+	}
+}
+
 func parameters(operation any) (names []string) {
 	list, _ := field(operation, "parameters").([]any)
 	for _, p := range list {

@@ -43,6 +43,9 @@ type KindDoc struct {
 	// Patches are the media types of patches. It defaults to apply, JSON patch and merge patch.
 	Patches      []string
 	Subresources []SubresourceDoc
+
+	// AnswersDeleted means that a deletion answers with the object that it removed, not with a Status.
+	AnswersDeleted bool
 }
 
 // SubresourceDoc describes one subresource. If Kind is empty, requests and responses carry the
