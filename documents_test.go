@@ -136,6 +136,19 @@ func TestOAPI_02_03_04_DocumentsOfGroupVersions(t *testing.T) {
 	require.Contains(t, field(patch, "responses", "200", "content"), "application/vnd.kubernetes.protobuf")
 }
 
+// Clients that are generated from the documents send a token only where these say that there are tokens.
+// kube-apiserver names the scheme BearerToken.
+func TestOAPI_01_02_DocumentsNameTheBearerToken(t *testing.T) {
+	h := run(t, kindwright.Serve(lamps[lamp]()))
+	_, v2 := h.do("GET", "/openapi/v2", "")
+	_, v3 := h.do("GET", "/openapi/v3/apis/example.dev/v1", "")
+	require.Equal(t, []any{map[string]any{"BearerToken": []any{}}}, v2["security"])
+	for _, scheme := range []any{field(v2, "securityDefinitions", "BearerToken"), field(v3, "components", "securitySchemes", "BearerToken")} {
+		require.NotNil(t, scheme)
+		require.Equal(t, []any{"apiKey", "header", "authorization"}, []any{field(scheme, "type"), field(scheme, "in"), field(scheme, "name")})
+	}
+}
+
 // OAPI-05: clients that are generated from the documents read what a deletion answers with the type that
 // these name. They cannot read an object as a Status.
 func TestOAPI_05_DEL_14_DocumentsSayWhatADeletionAnswers(t *testing.T) {

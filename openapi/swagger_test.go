@@ -279,6 +279,21 @@ func TestOAPI_01_SwaggerAsProtobuf(t *testing.T) {
 	}
 	require.Equal(t, []int32{1, 2, 8, 9}, numbers)
 
+	withTokens := swagger(t)
+	withTokens.BearerToken = true
+	more, err := withTokens.Protobuf()
+	require.NoError(t, err)
+	require.Equal(t, got, more[:len(got)])
+	numbers = numbers[:0]
+	for rest := more[len(got):]; len(rest) > 0; {
+		var field protowire.Field
+		field, rest, err = protowire.Next(rest)
+		require.NoError(t, err)
+		require.Contains(t, string(field.Bytes), "BearerToken")
+		numbers = append(numbers, field.Number)
+	}
+	require.Equal(t, []int32{12, 13}, numbers, "security and securityDefinitions")
+
 	bad := openapi.Swagger{Documents: []openapi.Document{{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}}}}
 	_, err = bad.JSON()
 	require.ErrorContains(t, err, "Kind and Plural must be set")
