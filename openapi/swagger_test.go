@@ -46,6 +46,25 @@ func TestOAPI_01_Golden(t *testing.T) {
 	require.Equal(t, string(want), string(pretty)+"\n", "run with -update if this is meant")
 }
 
+// TestOAPI_DEL_OptionsOfDeletions compares the parameters of deletions with the fields of their options, each of
+// which a client can send either way.
+func TestOAPI_DEL_OptionsOfDeletions(t *testing.T) {
+	data, err := swagger(t).JSON()
+	require.NoError(t, err)
+	all := tree(t, string(data))
+	fields := at(all, "definitions", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "properties").(map[string]any)
+	want := slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(name string) bool {
+		return name == "apiVersion" || name == "kind" || name == "preconditions" // no parameter has these
+	})
+	var got []string
+	for _, p := range at(all, "paths", "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}", "delete", "parameters").([]any) {
+		if at(p, "in") == "query" {
+			got = append(got, at(p, "name").(string))
+		}
+	}
+	require.Equal(t, want, got)
+}
+
 // TestOAPI_01_PathsOfDiscovery reads the paths that belong to no version of a group. Generated clients have
 // methods for them.
 func TestOAPI_01_PathsOfDiscovery(t *testing.T) {
