@@ -50,7 +50,9 @@ func (s *Server) content() discovery.Content {
 		out.Groups = append(out.Groups, group)
 	}
 	out.Swagger = func(protobuf bool) ([]byte, error) {
-		swagger := openapi.Swagger{Version: s.cfg.kubernetes.Version.GitVersion, BasePath: s.cfg.http.PathPrefix}
+		swagger := openapi.Swagger{
+			Version: s.cfg.kubernetes.Version.GitVersion, BasePath: s.cfg.http.PathPrefix, BearerToken: s.knowsUsers(),
+		}
 		for _, g := range set.Groups() {
 			for _, v := range g.Versions {
 				swagger.Documents = append(swagger.Documents, s.openapiOf(v))
@@ -99,15 +101,22 @@ func resourceOf(served *engine.Served) discovery.Resource {
 	return out
 }
 
+// knowsUsers reports whether the program brought authenticators. Most of them take bearer tokens, and those
+// that do not say so nowhere.
+func (s *Server) knowsUsers() bool { return len(s.cfg.authenticators) > 0 }
+
 // openapiOf describes one group version.
 func (s *Server) openapiOf(v *engine.Version) openapi.Document {
-	doc := openapi.Document{Group: v.Group, Version: v.Version, CBOR: s.cbor, BasePath: s.cfg.http.PathPrefix, WatchPaths: s.cfg.watches.OldPaths}
+	doc := openapi.Document{
+		Group: v.Group, Version: v.Version, CBOR: s.cbor, BasePath: s.cfg.http.PathPrefix, WatchPaths: s.cfg.watches.OldPaths,
+		BearerToken: s.knowsUsers(),
+	}
 	for _, served := range v.Kinds {
 		r := served.Kind
 		kind := openapi.KindDoc{
 			Kind: r.Names.Kind, ListKind: r.Names.ListKind, Plural: r.Plural, Namespaced: !r.ClusterScoped,
 			Verbs: r.Verbs, Schema: r.Schema, Description: r.Description,
-			Protobuf: r.Messages != nil, Selectable: r.Selectable,
+			Protobuf: r.Messages != nil, Selectable: r.Selectable, AnswersDeleted: r.Deletion.AnswerObject,
 		}
 		for _, p := range r.Patches {
 			// Where documents name it, kubectl prefers a strategic merge patch, which without a server it can make

@@ -136,6 +136,45 @@ func TestOAPI_02_03_04_DocumentsOfGroupVersions(t *testing.T) {
 	require.Contains(t, field(patch, "responses", "200", "content"), "application/vnd.kubernetes.protobuf")
 }
 
+// Clients that are generated from the documents send a token only where these say that there are tokens.
+// kube-apiserver names the scheme BearerToken.
+func TestOAPI_01_02_DocumentsNameTheBearerToken(t *testing.T) {
+	h := run(t, kindwright.Serve(lamps[lamp]()))
+	_, v2 := h.do("GET", "/openapi/v2", "")
+	_, v3 := h.do("GET", "/openapi/v3/apis/example.dev/v1", "")
+	require.Equal(t, []any{map[string]any{"BearerToken": []any{}}}, v2["security"])
+	for _, scheme := range []any{field(v2, "securityDefinitions", "BearerToken"), field(v3, "components", "securitySchemes", "BearerToken")} {
+		require.NotNil(t, scheme)
+		require.Equal(t, []any{"apiKey", "header", "authorization"}, []any{field(scheme, "type"), field(scheme, "in"), field(scheme, "name")})
+	}
+}
+
+// OAPI-05: clients that are generated from the documents read what a deletion answers with the type that
+// these name. They cannot read an object as a Status.
+func TestOAPI_05_DEL_14_DocumentsSayWhatADeletionAnswers(t *testing.T) {
+	whole, usual := lamps[lamp](), lamps[lamp]()
+	whole.Deletion.AnswerObject = true
+	usual.Plural, usual.Names.Kind = "bulbs", "Bulb"
+	h := run(t, kindwright.Serve(whole, usual))
+	const lampsOf, bulbsOf = "/apis/example.dev/v1/namespaces/{namespace}/lamps", "/apis/example.dev/v1/namespaces/{namespace}/bulbs"
+	const schema, statusSchema = "dev.example.v1.Lamp", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"
+	_, v2 := h.do("GET", "/openapi/v2", "")
+	_, v3 := h.do("GET", "/openapi/v3/apis/example.dev/v1", "")
+	for path, want := range map[string]string{lampsOf + "/{name}": schema, lampsOf: statusSchema, bulbsOf + "/{name}": statusSchema} {
+		require.Equal(t, "#/definitions/"+want, field(v2, "paths", path, "delete", "responses", "200", "schema", "$ref"), path)
+		require.Equal(t, "#/components/schemas/"+want,
+			field(v3, "paths", path, "delete", "responses", "200", "content", "application/json", "schema", "$ref"), path)
+	}
+	for plural, want := range map[string]string{"lamps": "Lamp", "bulbs": "Status"} {
+		const here = "/apis/example.dev/v1/namespaces/default/"
+		code, _ := h.do("POST", here+plural, `{"metadata":{"name":"a"},"spec":{"watts":5}}`)
+		require.Equal(t, 201, code)
+		code, answer := h.do("DELETE", here+plural+"/a", "")
+		require.Equal(t, 200, code)
+		require.Equal(t, want, answer["kind"])
+	}
+}
+
 func parameters(operation any) (names []string) {
 	list, _ := field(operation, "parameters").([]any)
 	for _, p := range list {

@@ -24,6 +24,7 @@ type Document struct {
 	CBOR           bool   // documents can also be CBOR
 	BasePath       string // what all paths are below, such as "/shop"; empty at the root
 	WatchPaths     bool   // kinds are also watched below /watch/, without the parameter watch
+	BearerToken    bool   // clients may send a bearer token
 	Kinds          []KindDoc
 }
 
@@ -43,6 +44,9 @@ type KindDoc struct {
 	// Patches are the media types of patches. It defaults to apply, JSON patch and merge patch.
 	Patches      []string
 	Subresources []SubresourceDoc
+
+	// AnswersDeleted means that a deletion answers with the object that it removed, not with a Status.
+	AnswersDeleted bool
 }
 
 // SubresourceDoc describes one subresource. If Kind is empty, requests and responses carry the
@@ -93,7 +97,11 @@ func (d Document) JSON() ([]byte, error) {
 	var out []byte
 	out = append(out, `{"components":{"schemas":{`...)
 	out = withoutComma(p.appendDefinitions(out))
-	out = append(out, `}},"info":{"title":`...)
+	out = append(out, '}')
+	if d.BearerToken {
+		out = append(out, `,"securitySchemes":`+bearerTokenScheme...)
+	}
+	out = append(out, `},"info":{"title":`...)
 	out = json.AppendString(out, cmp.Or(d.Title, "kindwright"))
 	out = json.AppendString(append(out, `,"version":`...), d.groupVersion().String())
 	out = append(out, `},"openapi":"3.0.0","paths":{`...)

@@ -211,10 +211,14 @@ func (r *resource) item() {
 	path, parameters := r.path("{name}")
 	r.instance(path, parameters)
 	if r.has("delete") {
+		answer := metaPackage + "Status"
+		if r.kind.AnswersDeleted {
+			answer = r.object
+		}
 		r.add(path, parameters, operation{
 			method: "delete", action: "delete", id: r.id("delete", "", ""), description: "delete an object of kind " + r.kind.Kind, gvk: &r.gvk,
 			parameters: deleteParameters, body: metaPackage + "DeleteOptions", optionalBody: true,
-			answer: metaPackage + "Status", codes: []string{"200", "202"},
+			answer: answer, codes: []string{"200", "202"},
 		})
 	}
 }

@@ -39,7 +39,12 @@ var parameters = map[string]parameter{
 	"gracePeriodSeconds": {"query", "integer", "Seconds that the object may take to end by itself; 0 means at once."},
 	"orphanDependents":   {"query", "boolean", "Older form of propagationPolicy."},
 	"propagationPolicy":  {"query", "string", "What happens to dependents: Orphan, Background or Foreground."},
+
+	ignoreReadErrors: {"query", "boolean", "Removes an object that cannot be read, without finalizers, rules or plugins."},
 }
+
+// ignoreReadErrors is for deletions of single objects: those of collections refuse it.
+const ignoreReadErrors = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 // The parameters of each verb, sorted by name. Every path also takes pretty. Patches must declare
 // fieldValidation: kubectl looks for it to learn whether the server validates fields.
@@ -52,7 +57,7 @@ var (
 	}
 	writeParameters            = []string{"dryRun", "fieldManager", "fieldValidation"}
 	patchParameters            = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
-	deleteParameters           = []string{"dryRun", "gracePeriodSeconds", "orphanDependents", "propagationPolicy"}
+	deleteParameters           = []string{"dryRun", "gracePeriodSeconds", ignoreReadErrors, "orphanDependents", "propagationPolicy"}
 	deleteCollectionParameters = []string{
 		"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "labelSelector", "limit", "orphanDependents",
 		"propagationPolicy", "resourceVersion", "resourceVersionMatch", "timeoutSeconds",

@@ -22,6 +22,10 @@ type Swagger struct {
 	BasePath  string     // what all paths are below, such as "/shop"; empty at the root
 	Documents []Document // of one group version each
 
+	// BearerToken means that clients may send a bearer token. Clients that are generated from the document
+	// send one only if it says so.
+	BearerToken bool
+
 	// Others are parts of the documents of other servers that this one answers for. A definition
 	// with the name of another one and other contents gets a new name, such as Port_v2.
 	Others []*SwaggerPart
@@ -56,7 +60,11 @@ func (s Swagger) JSON() ([]byte, error) {
 	if out, err = appendTrees(out, others.paths); err != nil {
 		return nil, err
 	}
-	return append(withoutComma(out), `},"swagger":"2.0"}`...), nil
+	out = append(withoutComma(out), `},`...)
+	if s.BearerToken {
+		out = append(out, `"security":[{"`+bearerToken+`":[]}],"securityDefinitions":`+bearerTokenScheme+`,`...)
+	}
+	return append(out, `"swagger":"2.0"}`...), nil
 }
 
 // Protobuf returns the document as the gnostic message openapi.v2.Document. client-go only requests
@@ -85,6 +93,9 @@ func (s Swagger) Protobuf() ([]byte, error) {
 	m.begin(9, d.definitionsSize)
 	m = d.appendDefinitions(m)
 	m.others(others)
+	if s.BearerToken {
+		m.bearerToken()
+	}
 	return m, nil
 }
 

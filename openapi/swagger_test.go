@@ -46,6 +46,25 @@ func TestOAPI_01_Golden(t *testing.T) {
 	require.Equal(t, string(want), string(pretty)+"\n", "run with -update if this is meant")
 }
 
+// TestOAPI_DEL_OptionsOfDeletions compares the parameters of deletions with the fields of their options, each of
+// which a client can send either way.
+func TestOAPI_DEL_OptionsOfDeletions(t *testing.T) {
+	data, err := swagger(t).JSON()
+	require.NoError(t, err)
+	all := tree(t, string(data))
+	fields := at(all, "definitions", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "properties").(map[string]any)
+	want := slices.DeleteFunc(slices.Sorted(maps.Keys(fields)), func(name string) bool {
+		return name == "apiVersion" || name == "kind" || name == "preconditions" // no parameter has these
+	})
+	var got []string
+	for _, p := range at(all, "paths", "/apis/example.dev/v1/namespaces/{namespace}/widgets/{name}", "delete", "parameters").([]any) {
+		if at(p, "in") == "query" {
+			got = append(got, at(p, "name").(string))
+		}
+	}
+	require.Equal(t, want, got)
+}
+
 // TestOAPI_01_PathsOfDiscovery reads the paths that belong to no version of a group. Generated clients have
 // methods for them.
 func TestOAPI_01_PathsOfDiscovery(t *testing.T) {
@@ -278,6 +297,21 @@ func TestOAPI_01_SwaggerAsProtobuf(t *testing.T) {
 		numbers = append(numbers, field.Number)
 	}
 	require.Equal(t, []int32{1, 2, 8, 9}, numbers)
+
+	withTokens := swagger(t)
+	withTokens.BearerToken = true
+	more, err := withTokens.Protobuf()
+	require.NoError(t, err)
+	require.Equal(t, got, more[:len(got)])
+	numbers = numbers[:0]
+	for rest := more[len(got):]; len(rest) > 0; {
+		var field protowire.Field
+		field, rest, err = protowire.Next(rest)
+		require.NoError(t, err)
+		require.Contains(t, string(field.Bytes), "BearerToken")
+		numbers = append(numbers, field.Number)
+	}
+	require.Equal(t, []int32{12, 13}, numbers, "security and securityDefinitions")
 
 	bad := openapi.Swagger{Documents: []openapi.Document{{Version: "v1", Kinds: []openapi.KindDoc{{Kind: "Widget"}}}}}
 	_, err = bad.JSON()
