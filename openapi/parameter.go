@@ -40,10 +40,10 @@ var parameters = map[string]parameter{
 	"orphanDependents":   {"query", "boolean", "Older form of propagationPolicy."},
 	"propagationPolicy":  {"query", "string", "What happens to dependents: Orphan, Background or Foreground."},
 
-	ignoreReadErrors: {"query", "boolean", "Removes an object that cannot be read, without finalizers, rules or plugins."},
+	ignoreReadErrors: {"query", "boolean", "Removes an object that cannot be read, without finalizers, rules or plugins. Not of a collection."},
 }
 
-// ignoreReadErrors is for deletions of single objects: those of collections refuse it.
+// ignoreReadErrors is read of every deletion, as in Kubernetes. Those of collections refuse it.
 const ignoreReadErrors = "ignoreStoreReadErrorWithClusterBreakingPotential"
 
 // The parameters of each verb, sorted by name. Every path also takes pretty. Patches must declare
@@ -59,7 +59,7 @@ var (
 	patchParameters            = []string{"dryRun", "fieldManager", "fieldValidation", "force"}
 	deleteParameters           = []string{"dryRun", "gracePeriodSeconds", ignoreReadErrors, "orphanDependents", "propagationPolicy"}
 	deleteCollectionParameters = []string{
-		"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", "labelSelector", "limit", "orphanDependents",
+		"continue", "dryRun", "fieldSelector", "gracePeriodSeconds", ignoreReadErrors, "labelSelector", "limit", "orphanDependents",
 		"propagationPolicy", "resourceVersion", "resourceVersionMatch", "timeoutSeconds",
 	}
 )
