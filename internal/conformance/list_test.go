@@ -436,6 +436,8 @@ func TestLIST_29_LIST_33_CompactedVersionsAre410(t *testing.T) {
 		early := s.widget("a", "").version()
 		s.widget("b", "")
 		now := s.get(widgetPath).version()
+		// A server that has not seen b yet would serve early as the state it is at.
+		s.agree(200, "GET", widgetPath, "")
 		// A state that the store has compacted and that is not the current one is gone.
 		s.compact()
 		for _, query := range []string{"resourceVersionMatch=Exact&", "limit=1&", "limit=1&resourceVersionMatch=Exact&"} {
