@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kindwright/kindwright/audit"
 	"github.com/kindwright/kindwright/internal/files"
 )
 
@@ -33,6 +34,7 @@ type rotating struct {
 	backups int
 	age     time.Duration
 	pack    bool
+	trust   time.Duration // for which one look at the file is enough
 	now     func() time.Time
 	open    func(path string) (file, int64, error)
 	failed  func(error) // hears why the file was not replaced; may be nil
@@ -42,6 +44,7 @@ type rotating struct {
 	pipe    bool        // it is a pipe or a device, which is never replaced
 	size    int64
 	looked  time.Time // when its name was looked at
+	trusted time.Time // until then the file itself is not looked at
 	torn    bool      // the file ends within a line
 	not     time.Time // before this time it is not replaced: the last attempt failed
 
@@ -53,6 +56,9 @@ func openRotating(path string, o Options) (*rotating, error) {
 	r := &rotating{
 		path: path, most: int64(o.MaxSize) << 20, backups: o.MaxBackups, age: time.Duration(o.MaxAge) * 24 * time.Hour, pack: o.Compress,
 		now: time.Now, open: openFile,
+	}
+	if o.Mode != audit.ModeBlockingStrict {
+		r.trust = trustFor
 	}
 	if o.Logger.GetSink() != nil {
 		r.failed = func(err error) { o.Logger.Error(err, "the audit log cannot be replaced and grows on", "path", path) }
@@ -118,14 +124,17 @@ func (r *rotating) reopen() (err error) {
 }
 
 // lookEvery is how often the name of the file is looked at. Whether it has any costs less, and is asked
-// before each write.
-const lookEvery = 100 * time.Millisecond
+// before each write in strict mode, and each millisecond in the other modes.
+const (
+	lookEvery = 100 * time.Millisecond
+	trustFor  = time.Millisecond
+)
 
 // look leaves a file that has lost its name. Programs that rotate logs rename them, and people remove
 // them: what is written to such a file later is where nobody looks, or nowhere. A file that cannot be
 // looked at is written on.
 func (r *rotating) look() {
-	if r.current == nil || r.is == nil {
+	if r.current == nil || r.is == nil || r.trusts() {
 		return
 	}
 	info, err := r.current.Stat()
@@ -140,6 +149,20 @@ func (r *rotating) look() {
 		_ = r.current.Close() // all that was written is there
 		r.current = nil
 	}
+}
+
+// trusts reports whether the file was looked at a moment ago. The question costs a system call, which is
+// a large part of what a short write costs.
+func (r *rotating) trusts() bool {
+	if r.trust == 0 {
+		return false
+	}
+	now := r.now()
+	if until := r.trusted.Sub(now); 0 < until && until <= r.trust {
+		return true
+	}
+	r.trusted = now.Add(r.trust)
+	return false
 }
 
 // moved reports whether the path leads to another file, or to none.

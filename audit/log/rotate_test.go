@@ -101,6 +101,30 @@ func TestSEC_D4_D5_AFileThatOthersTakeAwayIsMadeAnew(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// Only strict mode looks at the file before each write. The other modes trust a look for a millisecond.
+func TestSEC_D4_D5_AFileThatOthersTakeAwayIsMissedSoon(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l, err := Open(path, Options{Mode: audit.ModeBlocking})
+	require.NoError(t, err)
+	now, file := time.Now(), l.file.to.(*rotating) //nolint:forcetypeassert // it is not the standard output
+	file.now = func() time.Time { return now }
+	write := func(id string) { require.NoError(t, l.Write(t.Context(), record(id, 1))) }
+
+	write("before")
+	require.NoError(t, os.Remove(path))
+	now = now.Add(trustFor - 1)
+	write("gone")
+	require.NoFileExists(t, path)
+	now = now.Add(1)
+	write("new")
+	require.Equal(t, []string{"new"}, linesOf(t, read(t, path)))
+	require.NoError(t, os.Remove(path))
+	now = now.Add(-time.Hour) // a clock that is put back is no reason to trust for an hour
+	write("later")
+	require.Equal(t, []string{"later"}, linesOf(t, read(t, path)))
+	require.NoError(t, l.Close())
+}
+
 // Another program copies the file and empties it. Its size is what it is: nothing is rotated too early,
 // and cutting off half a line does not fill the file with zeros.
 func TestSEC_D4_D5_AFileThatOthersEmptyGoesOn(t *testing.T) {
