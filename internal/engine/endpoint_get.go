@@ -15,22 +15,12 @@ import (
 // query.
 func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.Result, error) {
 	ctx = at.HookContext(ctx)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if sub == nil || !sub.Asks() {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
+	sub := at.Subresource
+	in, sent, err := at.get(ctx, parameters, sub != nil && sub.Asks())
+	if err != nil {
+		return nil, err
 	}
 	query := sub.handlers["get"]
-	sent, err := query.options.read(parameters, t.Name)
-	if err != nil {
-		return nil, err
-	}
-	in, err := e.invoke(ctx, served, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := at.requested(ctx, request.VerbGet, served.Kind, in.Target.Namespace, in.Target.Name); err != nil {
-		return nil, err
-	}
 	answer, err := query.Run(ctx, in, sent)
 	if err != nil {
 		return nil, status.From(err)
@@ -41,23 +31,12 @@ func (at *Resolved) Ask(ctx context.Context, parameters url.Values) (*registry.R
 // Open opens the stream of a subresource. The caller closes it.
 func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadCloser, error) {
 	ctx = at.HookContext(ctx)
-	e, served, sub, t := at.engine, at.acts, at.Subresource, at.Target
-	if sub == nil || !sub.Streams("get") {
-		return nil, status.MethodNotAllowed(served.Kind.GroupResource(), "get")
-	}
-	stream := sub.handlers["get"]
-	sent, err := stream.options.read(parameters, t.Name)
+	sub := at.Subresource
+	in, sent, err := at.get(ctx, parameters, sub != nil && sub.Streams("get"))
 	if err != nil {
 		return nil, err
 	}
-	in, err := e.invoke(ctx, served, t)
-	if err != nil {
-		return nil, err
-	}
-	if err := at.requested(ctx, request.VerbGet, served.Kind, in.Target.Namespace, in.Target.Name); err != nil {
-		return nil, err
-	}
-	out, err := stream.Open(ctx, in, sent)
+	out, err := sub.handlers["get"].Open(ctx, in, sent)
 	switch {
 	case err != nil:
 		return nil, status.From(err)
@@ -65,4 +44,22 @@ func (at *Resolved) Open(ctx context.Context, parameters url.Values) (io.ReadClo
 		return nil, status.Internal(fmt.Errorf("subresource %q opened nothing", sub.Name))
 	}
 	return out, nil
+}
+
+// get returns what a get of a subresource is called with: the object, and the options that parameters
+// say. answers says whether the subresource has such a get.
+func (at *Resolved) get(ctx context.Context, parameters url.Values, answers bool) (*registry.Call[registry.Tree], registry.Tree, error) {
+	kind := at.acts.Kind
+	if !answers {
+		return nil, nil, status.MethodNotAllowed(kind.GroupResource(), "get")
+	}
+	sent, err := at.Subresource.handlers["get"].options.read(parameters, at.Target.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := at.engine.invoke(ctx, at.acts, at.Target)
+	if err != nil {
+		return nil, nil, err
+	}
+	return in, sent, at.requested(ctx, request.VerbGet, kind, in.Target.Namespace, in.Target.Name)
 }
