@@ -24,12 +24,18 @@ import (
 //
 // The fields apiVersion and kind of the document need no field in the struct. A null is as good as
 // an absent field.
-func (d *Document) Decode(into any) error {
+func (d *Document) Decode(into any) error { return d.decode(into, false) }
+
+// DecodeKnown is Decode for a document of another program, which may be newer: it ignores fields that
+// the struct does not have.
+func (d *Document) DecodeKnown(into any) error { return d.decode(into, true) }
+
+func (d *Document) decode(into any, open bool) error {
 	f := &status.Fields{}
 	for _, path := range d.duplicates {
 		f.At(path).Forbidden("duplicate field")
 	}
-	c := decoder{f}
+	c := decoder{f, open}
 	if object, ok := d.tree.(map[string]any); ok {
 		c.object(f.At(), object, reflect.ValueOf(into).Elem(), "apiVersion", "kind")
 	} else {
@@ -42,12 +48,15 @@ func (d *Document) Decode(into any) error {
 // added to f.
 func Fill(f *status.Fields, at status.Field, from, into any) {
 	if from != nil {
-		decoder{f}.value(at, from, reflect.ValueOf(into).Elem())
+		decoder{fields: f}.value(at, from, reflect.ValueOf(into).Elem())
 	}
 }
 
 // decoder fills Go values from a tree and collects what is wrong.
-type decoder struct{ fields *status.Fields }
+type decoder struct {
+	fields *status.Fields
+	open   bool // unknown fields are ignored
+}
 
 // hidden stands for a secret value in errors.
 const hidden = "<secret>"
@@ -113,6 +122,9 @@ func (c decoder) object(at status.Field, from map[string]any, to reflect.Value, 
 // unknown reports members that are not known. Objects among them are kept in rest, if there is one, unless
 // their name was probably meant to be another one.
 func (c decoder) unknown(at status.Field, from map[string]any, rest reflect.Value, known []string) {
+	if c.open {
+		return
+	}
 	kept := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		if slices.Contains(known, name) {
@@ -140,7 +152,7 @@ func (c decoder) member(at status.Field, from any, to reflect.Value, secret bool
 		return
 	}
 	inner := &status.Fields{}
-	decoder{inner}.value(inner.In(at.Path()), from, to)
+	decoder{inner, c.open}.value(inner.In(at.Path()), from, to)
 	for _, e := range inner.Errors() {
 		e.Value = hidden
 		c.fields.Add(e)

@@ -50,11 +50,9 @@ type envVar struct {
 	Value string `json:"value" config:"secret"`
 }
 
-// execCredential is the document that a plugin prints.
+// execCredential is the document that a plugin prints. A plugin may be newer than this server, so
+// fields that are not here have no effect.
 type execCredential struct {
-	Metadata any `json:"metadata"`
-	Spec     any `json:"spec"`
-
 	Status *credentialStatus `json:"status" config:"secret"`
 }
 
@@ -204,10 +202,10 @@ func (p *plugin) parse(printed []byte) (*credential, error) {
 	})
 	var document execCredential
 	if err == nil {
-		err = d.Decode(&document)
+		err = d.DecodeKnown(&document)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("it must print an ExecCredential of %s, without other fields", p.config.APIVersion)
+		return nil, fmt.Errorf("it must print an ExecCredential of %s", p.config.APIVersion)
 	}
 	s := document.Status
 	switch {
