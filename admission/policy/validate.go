@@ -39,7 +39,7 @@ func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rul
 			at.Child("matchConstraints").Child("resourceRules").Required("")
 		}
 	}
-	if old == nil || !slices.Equal(spec.MatchConditions, old.Spec.MatchConditions) { // they were valid once
+	if old == nil || !sameConditions(spec, &old.Spec) {
 		match.ValidateConditions(spec.MatchConditions, at.Child("matchConditions"), p.checker(old, rules).condition)
 	}
 	c := p.checker(old, rules)
@@ -56,6 +56,13 @@ func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rul
 		c.validation(v, at.Child("validations").Index(i))
 	}
 	c.annotations(p.Name, spec.AuditAnnotations, at.Child("auditAnnotations"))
+}
+
+// sameConditions reports whether match conditions were valid once, and still are: without parameters, those that
+// use them are not.
+func sameConditions(spec, old *ValidatingAdmissionPolicySpec) bool {
+	params := spec.ParamKind == old.ParamKind || spec.ParamKind != nil && old.ParamKind != nil && *spec.ParamKind == *old.ParamKind
+	return params && slices.Equal(spec.MatchConditions, old.MatchConditions)
 }
 
 func (k *ParamKind) validate(at status.Field) {
