@@ -149,7 +149,8 @@ func (r *Request) HasNamespace() bool {
 
 // NamespaceLabels returns the labels of the namespace of the write. For a Namespace they are its
 // own: those of the new object, unless it is deleted. Other cluster-scoped kinds have none, and so
-// have all writes on a server without namespaces.
+// have all writes on a server without namespaces. The error for a namespace that does not exist is a
+// NotFound.
 func (r *Request) NamespaceLabels(ctx context.Context) (meta.LabelSet, error) {
 	switch {
 	case r.Resource.GroupResource() == namespaces.GroupResource() && r.Object != nil && r.Subresource == "":
@@ -163,7 +164,9 @@ func (r *Request) NamespaceLabels(ctx context.Context) (meta.LabelSet, error) {
 	}
 	set, err := r.Server.Labels(ctx, namespaces, "", r.Namespace)
 	if status.ReasonOf(err) == meta.ReasonNotFound {
-		return nil, nil
+		if _, served := r.Server.ResourceOf(namespaces.GroupVersion().WithKind("Namespace")); !served {
+			return nil, nil
+		}
 	}
 	return set, err
 }

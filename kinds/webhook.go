@@ -63,25 +63,19 @@ func (s *WebhookStats) matched(e match.Evaluation) {
 	s.conditions.Judged(out)
 }
 
-// The codes of calls that have none of their own.
-const (
-	allowedCode    = 200
-	callFailedCode = 503
-)
+// allowedCode is that of a call whose write is allowed.
+const allowedCode = 200
 
 func (s *WebhookStats) called(c webhook.Call) {
 	out := apiserver.AdmissionCall{
 		Name: c.Webhook, Type: "validating", Operation: string(c.Operation), Failure: string(c.Failure),
-		Code: allowedCode, RejectionCode: c.Code, Rejected: c.Rejected, Ignored: c.Ignored, Took: c.Took,
+		Code: c.Code, RejectionCode: c.Code, Rejected: c.Rejected, Ignored: c.Ignored, Took: c.Took,
 	}
 	if c.Mutating {
 		out.Type = "admit"
 	}
-	switch {
-	case c.Code != 0:
-		out.Code = c.Code
-	case c.Failure != webhook.NoFailure:
-		out.Code = callFailedCode
+	if c.Failure == webhook.NoFailure && c.Code == 0 {
+		out.Code = allowedCode
 	}
 	s.calls.Called(out)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kindwright/kindwright/internal/words"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -44,12 +45,8 @@ func ValidateSelector(s *meta.LabelSelector, at status.Field) {
 		return
 	}
 	for _, key := range sortedKeys(s.MatchLabels) {
-		if problem := meta.CheckLabelKey(key); problem != "" {
-			at.Child("matchLabels").Invalid(key, problem)
-		}
-		if value := s.MatchLabels[key]; meta.CheckLabelValue(value) != "" {
-			at.Child("matchLabels").Invalid(value, meta.CheckLabelValue(value))
-		}
+		Invalid(at.Child("matchLabels"), key, words.QualifiedProblems(key))
+		Invalid(at.Child("matchLabels"), s.MatchLabels[key], words.ValueProblems(s.MatchLabels[key]))
 	}
 	for i, r := range s.MatchExpressions {
 		at := at.Child("matchExpressions").Index(i)
@@ -65,14 +62,17 @@ func ValidateSelector(s *meta.LabelSelector, at status.Field) {
 		default:
 			at.Child("operator").Invalid(string(r.Operator), "not a valid selector operator")
 		}
-		if problem := meta.CheckLabelKey(r.Key); problem != "" {
-			at.Child("key").Invalid(r.Key, problem)
-		}
+		Invalid(at.Child("key"), r.Key, words.QualifiedProblems(r.Key))
 		for j, value := range r.Values {
-			if problem := meta.CheckLabelValue(value); problem != "" {
-				at.Child("values").Index(j).Invalid(value, problem)
-			}
+			Invalid(at.Child("values").Index(j), value, words.ValueProblems(value))
 		}
+	}
+}
+
+// Invalid reports everything that is wrong with a word.
+func Invalid(at status.Field, word string, problems []string) {
+	for _, problem := range problems {
+		at.Invalid(word, problem)
 	}
 }
 
@@ -89,9 +89,7 @@ func (r *NamedRule) validate(at status.Field) {
 	seen := map[string]bool{}
 	for i, name := range r.ResourceNames {
 		at := at.Child("resourceNames").Index(i)
-		if problem := meta.CheckPathSegment(name); problem != "" && name != "" { // an object has no name before it is made
-			at.Invalid(name, problem)
-		}
+		Invalid(at, name, words.SegmentProblems(name)) // "" is for objects that have no name before they are made
 		if seen[name] {
 			at.Duplicate(name)
 		}
@@ -199,9 +197,7 @@ func ValidateConditions(conditions []Condition, at status.Field, compile func(ex
 			at.Child("name").Required("")
 			continue
 		}
-		if problem := meta.CheckQualifiedName(c.Name); problem != "" {
-			at.Child("name").Invalid(c.Name, problem)
-		}
+		Invalid(at.Child("name"), c.Name, words.QualifiedProblems(c.Name))
 		if seen[c.Name] {
 			at.Child("name").Duplicate(c.Name)
 		}

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/kindwright/kindwright/admission/match"
@@ -33,7 +32,7 @@ func (p *MutatingAdmissionPolicy) Validate(old *MutatingAdmissionPolicy, rules c
 		checkOperations(spec.MatchConstraints, constraints)
 	}
 	c := p.checker(old, rules)
-	if old == nil || !slices.Equal(spec.MatchConditions, old.Spec.MatchConditions) { // they were valid once
+	if old == nil || !sameConditions(spec.shared(), old.Spec.shared()) {
 		match.ValidateConditions(spec.MatchConditions, at.Child("matchConditions"), c.condition)
 	}
 	for i, v := range spec.Variables {

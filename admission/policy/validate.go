@@ -8,6 +8,7 @@ import (
 
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
+	"github.com/kindwright/kindwright/internal/words"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -39,7 +40,7 @@ func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rul
 			at.Child("matchConstraints").Child("resourceRules").Required("")
 		}
 	}
-	if old == nil || !slices.Equal(spec.MatchConditions, old.Spec.MatchConditions) { // they were valid once
+	if old == nil || !sameConditions(spec, &old.Spec) {
 		match.ValidateConditions(spec.MatchConditions, at.Child("matchConditions"), p.checker(old, rules).condition)
 	}
 	c := p.checker(old, rules)
@@ -58,6 +59,13 @@ func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rul
 	c.annotations(p.Name, spec.AuditAnnotations, at.Child("auditAnnotations"))
 }
 
+// sameConditions reports whether match conditions were valid once, and still are: without parameters, those that
+// use them are not.
+func sameConditions(spec, old *ValidatingAdmissionPolicySpec) bool {
+	params := spec.ParamKind == old.ParamKind || spec.ParamKind != nil && old.ParamKind != nil && *spec.ParamKind == *old.ParamKind
+	return params && slices.Equal(spec.MatchConditions, old.MatchConditions)
+}
+
 func (k *ParamKind) validate(at status.Field) {
 	if k == nil {
 		return
@@ -72,19 +80,19 @@ func (k *ParamKind) validate(at status.Field) {
 	case strings.Contains(version, "/"):
 		at.Child("apiVersion").Invalid(k.APIVersion, "unexpected GroupVersion string: "+k.APIVersion)
 	default:
-		if problem := meta.CheckDNSSubdomain(group); group != "" && problem != "" {
-			at.Child("apiVersion").Invalid(group, problem)
+		if problems := words.SubdomainProblems(group); group != "" && len(problems) > 0 {
+			at.Child("apiVersion").Invalid(group, strings.Join(problems, ","))
 		}
 		if version == "" {
 			at.Child("apiVersion").Invalid(k.APIVersion, "version must be specified")
-		} else if problem := meta.CheckDNS1035Label(version); problem != "" {
-			at.Child("apiVersion").Invalid(version, problem)
+		} else if problems := words.LabelProblems(version); len(problems) > 0 {
+			at.Child("apiVersion").Invalid(version, strings.Join(problems, ","))
 		}
 	}
 	if k.Kind == "" {
 		at.Child("kind").Required("")
-	} else if problem := meta.CheckDNS1035Label(strings.ToLower(k.Kind)); problem != "" {
-		at.Child("kind").Invalid(k.Kind, "may have mixed case, but should otherwise match: "+problem)
+	} else if problems := words.LabelProblems(strings.ToLower(k.Kind)); len(problems) > 0 {
+		at.Child("kind").Invalid(k.Kind, "may have mixed case, but should otherwise match: "+strings.Join(problems, ","))
 	}
 }
 
@@ -187,8 +195,8 @@ func (c *checker) annotations(name string, all []AuditAnnotation, at status.Fiel
 		at := at.Index(i)
 		if name == "" {
 			at.Child("key").Invalid(a.Key, "requires metadata.name be non-empty")
-		} else if problem := meta.CheckQualifiedName(name + "/" + a.Key); problem != "" {
-			at.Child("key").Invalid(name+"/"+a.Key, problem)
+		} else {
+			match.Invalid(at.Child("key"), name+"/"+a.Key, words.QualifiedProblems(name+"/"+a.Key))
 		}
 		switch text := strings.TrimSpace(a.ValueExpression); {
 		case text == "":
@@ -250,8 +258,8 @@ func (b *ValidatingAdmissionPolicyBinding) Validate(f *status.Fields) {
 func checkPolicyName(name string, at status.Field) {
 	if name == "" {
 		at.Required("")
-	} else if problem := meta.CheckDNSSubdomain(name); problem != "" {
-		at.Invalid(name, problem)
+	} else {
+		match.Invalid(at, name, words.SubdomainProblems(name))
 	}
 }
 
@@ -260,9 +268,7 @@ func (r *ParamRef) validate(at status.Field) {
 		return
 	}
 	if r.Name != "" {
-		if problem := meta.CheckPathSegment(r.Name); problem != "" {
-			at.Child("name").Invalid(r.Name, problem)
-		}
+		match.Invalid(at.Child("name"), r.Name, words.SegmentProblems(r.Name))
 		if r.Selector != nil {
 			at.Child("name").Forbidden("name and selector are mutually exclusive")
 		}

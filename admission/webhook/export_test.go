@@ -15,7 +15,12 @@ func NewMutator(all ...*MutatingWebhookConfiguration) admission.Mutator {
 
 // NewValidator returns the validator of some configurations.
 func NewValidator(all ...*ValidatingWebhookConfiguration) admission.Validator {
-	x := newIndex(Options{}, nil)
+	return NewObservedValidator(nil, all...)
+}
+
+// NewObservedValidator returns the validator of some configurations, which tells of its calls.
+func NewObservedValidator(called func(Call), all ...*ValidatingWebhookConfiguration) admission.Validator {
+	x := newIndex(Options{Called: called}, nil)
 	for _, c := range all {
 		c.Default()
 		x.putValidating(c)

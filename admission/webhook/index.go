@@ -2,7 +2,6 @@ package webhook
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -247,24 +246,26 @@ func (h *hook) timeout() time.Duration {
 	return time.Duration(*h.TimeoutSeconds) * time.Second
 }
 
-// concerns reports whether a webhook is about a write, and in which form it is shown. An error is that
-// of a selector or of a match condition.
+// concerns reports whether a webhook is about a write, and in which form it is shown. An error of match
+// conditions is a *conditionError; others are the answer to the request.
 // Source: WHK-03, WHK-05, WHK-06, WHK-10.
 func (h *hook) concerns(ctx context.Context, r *admission.Request, ask cel.AskFunc, e match.Evaluation, told func(match.Evaluation)) (as admission.Form, ok bool, err error) {
 	if h.failed != nil {
-		return as, false, h.failed
+		return as, false, internal(h.failed)
 	}
 	if as, ok, err = h.matcher.Match(ctx, r); err != nil || !ok || len(h.MatchConditions) == 0 {
 		return as, ok, err
 	}
 	c := h.conditions()
 	if c.failed != nil {
-		return as, false, c.failed
+		return as, false, &conditionError{c.failed}
 	}
 	in, err := match.Input(ctx, r, as, ask)
 	if err != nil {
-		return as, false, fmt.Errorf("failed to convert object version: %w", err)
+		return as, false, internal(err)
 	}
-	ok, err = c.all.Judge(ctx, c.scope.Run(in, cel.MatchConditionsCostLimit), e, told)
-	return as, ok, err
+	if ok, err = c.all.Judge(ctx, c.scope.Run(in, cel.MatchConditionsCostLimit), e, told); err != nil {
+		return as, false, &conditionError{err}
+	}
+	return as, ok, nil
 }

@@ -189,7 +189,7 @@ func isPatch(text []byte) (bool, error) {
 		err = errors.New("an operation of a JSON patch must be an object")
 	}
 	if err != nil {
-		return false, &failure{fmt.Errorf("received undecodable patch in webhook response: %w", err)}
+		return false, &failure{fmt.Errorf("received undecodable patch in webhook response: %w", err), unavailable}
 	}
 	return len(list) > 0, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/egress"
+	"github.com/kindwright/kindwright/internal/clip"
 	"github.com/kindwright/kindwright/internal/webhook"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
@@ -74,7 +76,7 @@ type Call struct {
 	Mutating  bool
 	Operation admission.Operation
 	Rejected  bool // the write was rejected because of it
-	Code      int  // of the rejection that the webhook asked for; 0 for others
+	Code      int  // of the rejection that the webhook asked for, or of its failure; 0 for others
 	Ignored   bool // it failed, and was ignored
 	Failure   Failure
 	Took      time.Duration
@@ -146,8 +148,9 @@ func (x *index) walk(ctx context.Context, r *admission.Request, mutates bool) *w
 	return &walk{ctx: ctx, x: x, r: r, ask: match.Ask(ctx, r), mutates: mutates}
 }
 
-// concerned reports whether a webhook is about the request. A failure to find out counts as the
-// failurePolicy says; the error rejects the write.
+// concerned reports whether a webhook is about the request. The failurePolicy decides about errors of match
+// conditions. Nothing is known of a request whose namespace is missing, or whose objects cannot be shown, so it
+// is rejected whatever the policy says, as by kube-apiserver.
 func (w *walk) concerned(h *hook, at int) (asked, bool, error) {
 	form, ok, err := h.concerns(w.ctx, w.r, w.ask, match.Evaluation{Name: h.Name, Operation: w.r.Operation, Mutating: w.mutates}, w.x.o.Matched)
 	switch {
@@ -155,14 +158,24 @@ func (w *walk) concerned(h *hook, at int) (asked, bool, error) {
 		return asked{h, at, form}, ok, nil
 	case w.ctx.Err() != nil:
 		return asked{}, false, context.Cause(w.ctx)
-	case h.ignores():
+	}
+	if _, conditions := errors.AsType[*conditionError](err); !conditions {
+		return asked{}, false, err
+	}
+	if h.ignores() {
 		return asked{}, false, nil
 	}
 	return asked{}, false, status.Forbidden(w.r.GroupResource(), w.r.Name, err.Error())
 }
 
+// conditionError says that match conditions could not be evaluated.
+type conditionError struct{ error }
+
 // failure is a webhook that could not be asked, or whose answer is not one.
-type failure struct{ err error }
+type failure struct {
+	err  error
+	code int // as metrics count it
+}
 
 func (f *failure) Error() string { return f.err.Error() }
 
@@ -170,7 +183,7 @@ func (f *failure) Error() string { return f.err.Error() }
 func (w *walk) call(h asked, about *told) (*verdict, error) {
 	if w.r.DryRun {
 		if h.SideEffects == nil {
-			return nil, &failure{errors.New("sideEffects is not set")}
+			return nil, &failure{errors.New("sideEffects is not set"), http.StatusBadRequest}
 		}
 		if !isQuiet(h.ValidatingWebhook) {
 			return nil, status.BadRequest("admission webhook %q does not support dry run", h.Name)
@@ -178,24 +191,24 @@ func (w *walk) call(h asked, about *told) (*verdict, error) {
 	}
 	version, err := versionFor(h.ValidatingWebhook)
 	if err != nil {
-		return nil, &failure{err}
+		return nil, &failure{err, http.StatusBadRequest}
 	}
 	client, err := h.client()
 	if err != nil {
-		return nil, &failure{fmt.Errorf("could not get REST client: %w", err)}
+		return nil, &failure{fmt.Errorf("could not get REST client: %w", err), http.StatusInternalServerError}
 	}
 	v := &review{group: "admission." + w.x.o.domain(), version: version, mutates: w.mutates, uid: webhook.NewUID()}
 	document, err := v.document(about)
 	if err != nil {
-		return nil, &failure{fmt.Errorf("could not create admission objects: %w", err)}
+		return nil, &failure{fmt.Errorf("could not create admission objects: %w", err), http.StatusBadRequest}
 	}
 	text, err := client.Post(w.ctx, document, maxAnswer)
 	if err != nil {
-		return nil, &failure{fmt.Errorf("failed to call webhook: %w", err)}
+		return nil, &failure{fmt.Errorf("failed to call webhook: %w", err), codeOf(err)}
 	}
 	out, err := v.read(text)
 	if err != nil {
-		return nil, &failure{fmt.Errorf("received invalid webhook response: %w", err)}
+		return nil, &failure{fmt.Errorf("received invalid webhook response: %w", err), unavailable}
 	}
 	for key, value := range out.noted {
 		_ = w.r.Annotate(w.ctx, h.Name+"/"+key, value) // what is no key is left out
@@ -203,10 +216,24 @@ func (w *walk) call(h asked, about *told) (*verdict, error) {
 	for _, text := range out.warnings {
 		w.r.Warn(w.ctx, text)
 	}
-	if !out.allowed {
+	switch {
+	case !out.allowed:
 		return nil, &denial{status.FromStatus(out.refusal(h.Name))}
+	case out.patchType != jsonPatch:
+		return nil, &failure{fmt.Errorf("received invalid webhook response: invalid response.patchType of %q", clip.Text(out.patchType, maxSaid)), unavailable}
 	}
 	return out, nil
+}
+
+// unavailable is the code of a webhook that does not answer, or not with a review.
+const unavailable = http.StatusServiceUnavailable
+
+// codeOf is the code of a call that failed: that of the answer, if there is one.
+func codeOf(err error) int {
+	if answer, ok := errors.AsType[*webhook.Refusal](err); ok {
+		return answer.Code
+	}
+	return unavailable
 }
 
 // denial is a rejection that a webhook asked for.
@@ -225,7 +252,7 @@ func (w *walk) decide(h asked, err error, began time.Time) error {
 	switch {
 	case err == nil:
 	case errors.As(err, &failed):
-		call.Failure = CallFailed
+		call.Failure, call.Code = CallFailed, failed.code
 		answer = internal(fmt.Errorf("failed calling webhook %q: %w", h.Name, failed.err))
 		if call.Ignored = h.ignores(); call.Ignored {
 			answer = w.late()

@@ -41,6 +41,7 @@ type verdict struct {
 	allowed     bool
 	result      *meta.Status
 	patch       []byte
+	patchType   string
 	annotations map[string]string
 	warnings    []string
 }
@@ -151,10 +152,13 @@ func (v *review) read(text []byte) (*verdict, error) {
 	if !untyped && (got.APIVersion != want || got.Kind != "AdmissionReview") {
 		return nil, fmt.Errorf("expected webhook response of %s, Kind=AdmissionReview, got %s, Kind=%s", want, clip.Text(got.APIVersion, maxSaid), clip.Text(got.Kind, maxSaid))
 	}
-	out := &verdict{allowed: a.Allowed, result: a.Status, annotations: a.AuditAnnotations, warnings: a.Warnings}
+	out := &verdict{allowed: a.Allowed, result: a.Status, patchType: jsonPatch, annotations: a.AuditAnnotations, warnings: a.Warnings}
 	if strict {
 		if err := v.checkPatch(a); err != nil {
 			return nil, err
+		}
+		if a.PatchType != nil {
+			out.patchType = *a.PatchType
 		}
 	}
 	if a.Patch != nil && *a.Patch != "" {
@@ -165,7 +169,8 @@ func (v *review) read(text []byte) (*verdict, error) {
 	return out, nil
 }
 
-// checkPatch checks that a patch comes with its type, and only where it may come.
+// checkPatch checks that a patch comes with its type, and only where it may come. Which type it is counts
+// when the patch is applied: a webhook that denies a write denies it whatever else it says.
 func (v *review) checkPatch(a *answer) error {
 	patched := a.Patch != nil && *a.Patch != ""
 	switch {
@@ -177,8 +182,8 @@ func (v *review) checkPatch(a *answer) error {
 		return errors.New("webhook returned response.patch but not response.patchType")
 	case !patched && a.PatchType != nil:
 		return errors.New("webhook returned response.patchType but not response.patch")
-	case patched && *a.PatchType != jsonPatch:
-		return fmt.Errorf("invalid response.patchType of %q", clip.Text(*a.PatchType, maxSaid))
+	case patched && *a.PatchType == "":
+		return errors.New(`webhook returned invalid response.patchType of ""`)
 	}
 	return nil
 }

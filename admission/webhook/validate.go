@@ -23,7 +23,7 @@ func (c *ValidatingWebhookConfiguration) Validate(old *ValidatingWebhookConfigur
 	}
 	v := newValidation(rules, before)
 	for i := range c.Webhooks {
-		v.webhook(&c.Webhooks[i], f.At("webhooks").Index(i))
+		v.webhook(&c.Webhooks[i], f.At("webhooks").Index(i), func() {})
 	}
 }
 
@@ -40,8 +40,7 @@ func (c *MutatingWebhookConfiguration) Validate(old *MutatingWebhookConfiguratio
 	v := newValidation(rules, before)
 	for i := range c.Webhooks {
 		w, at := &c.Webhooks[i], f.At("webhooks").Index(i)
-		v.webhook(w.common(), at)
-		choice(w.ReinvocationPolicy, at.Child("reinvocationPolicy"), IfNeeded, Never)
+		v.webhook(w.common(), at, func() { choice(w.ReinvocationPolicy, at.Child("reinvocationPolicy"), IfNeeded, Never) })
 	}
 }
 
@@ -75,16 +74,15 @@ func newValidation(rules cel.RuleOptions, old []*ValidatingWebhook) *validation 
 	return v
 }
 
-func (v *validation) webhook(w *ValidatingWebhook, at status.Field) {
+// webhook checks one webhook. Errors come in the order in which kube-apiserver lists them. more checks what only
+// one sort of webhooks has.
+func (v *validation) webhook(w *ValidatingWebhook, at status.Field, more func()) {
 	validateName(w.Name, at.Child("name"))
-	if v.seen[w.Name] && w.Name != "" && v.unique {
-		at.Child("name").Duplicate(w.Name)
+	for i := range w.Rules {
+		w.Rules[i].Validate(at.Child("rules").Index(i))
 	}
-	v.seen[w.Name] = true
 	choice(w.FailurePolicy, at.Child("failurePolicy"), Fail, Ignore)
 	choice(w.MatchPolicy, at.Child("matchPolicy"), match.Equivalent, match.Exact)
-	match.ValidateSelector(w.NamespaceSelector, at.Child("namespaceSelector"))
-	match.ValidateSelector(w.ObjectSelector, at.Child("objectSelector"))
 	effects := []string{None, NoneOnDryRun}
 	if !v.quiet {
 		effects = []string{None, NoneOnDryRun, Some, Unknown}
@@ -96,12 +94,16 @@ func (v *validation) webhook(w *ValidatingWebhook, at status.Field) {
 	if t := w.TimeoutSeconds; t != nil && (*t < minTimeout || *t > maxTimeout) {
 		at.Child("timeoutSeconds").Invalid(*t, "the timeout value must be between 1 and 30 seconds")
 	}
+	match.ValidateSelector(w.NamespaceSelector, at.Child("namespaceSelector"))
+	match.ValidateSelector(w.ObjectSelector, at.Child("objectSelector"))
+	more()
 	webhook.ValidateClient(w.ClientConfig.URL, (*webhook.ServiceReference)(w.ClientConfig.Service), at.Child("clientConfig"))
 	v.conditions(w, at.Child("matchConditions"))
-	for i := range w.Rules {
-		w.Rules[i].Validate(at.Child("rules").Index(i))
-	}
 	webhook.ValidateVersions(w.AdmissionReviewVersions, v.recognized, "must specify one of v1, v1beta1", at.Child("admissionReviewVersions"))
+	if v.seen[w.Name] && w.Name != "" && v.unique {
+		at.Child("name").Duplicate(w.Name)
+	}
+	v.seen[w.Name] = true
 }
 
 // isQuiet reports whether a webhook can be asked about dry runs.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/kindwright/kindwright/admission/match"
 	"github.com/kindwright/kindwright/admission/webhook"
 	"github.com/kindwright/kindwright/cel"
 	"github.com/kindwright/kindwright/internal/effort"
@@ -48,4 +49,34 @@ func TestS22_WebhooksOfAConfigurationAreComparedOnce(t *testing.T) {
 	require.Zero(t, others)
 	duplicates, others = count(&next, &next)
 	require.Zero(t, duplicates+others, "what was stored so may stay so")
+}
+
+// WHK-01 to WHK-11: an answer that names several faults of a webhook lists them as kube-apiserver does.
+func TestWHK_01_to_11_FaultsComeInOrder(t *testing.T) {
+	bad := "Bad"
+	seconds := int32(31)
+	selector := &meta.LabelSelector{MatchLabels: map[string]string{"-a": "b"}}
+	wrong := webhook.MutatingWebhook{
+		Name: "a.com", FailurePolicy: &bad, MatchPolicy: &bad, SideEffects: &bad, TimeoutSeconds: &seconds, ReinvocationPolicy: &bad,
+		NamespaceSelector: selector, ObjectSelector: selector, Rules: make([]match.RuleWithOperations, 1),
+		MatchConditions: []match.Condition{{Name: "a", Expression: "1"}}, AdmissionReviewVersions: []string{"v7"},
+	}
+	c := webhook.MutatingWebhookConfiguration{Webhooks: []webhook.MutatingWebhook{wrong, wrong}}
+	f := &status.Fields{}
+	c.Validate(nil, cel.RuleOptions{}, f)
+	var got []string
+	for _, problem := range f.Errors() {
+		got = append(got, problem.Field)
+	}
+	var want []string
+	for _, at := range []string{"webhooks[0].", "webhooks[1]."} {
+		for _, field := range []string{
+			"name", "rules[0].operations", "rules[0].apiGroups", "rules[0].apiVersions", "rules[0].resources", "failurePolicy", "matchPolicy",
+			"sideEffects", "timeoutSeconds", "namespaceSelector.matchLabels", "objectSelector.matchLabels", "reinvocationPolicy", "clientConfig",
+			"matchConditions[0].expression", "admissionReviewVersions",
+		} {
+			want = append(want, at+field)
+		}
+	}
+	require.Equal(t, append(want, "webhooks[1].name"), got)
 }

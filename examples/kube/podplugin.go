@@ -13,7 +13,8 @@ import (
 	"github.com/kindwright/kindwright/status"
 )
 
-// priorityName is the name of the plugin that gives pods the priority of their class.
+// priorityName is the name of the plugin that gives pods the priority of their class, and sees that one class
+// at most is the default.
 const priorityName = "Priority"
 
 var priorityClassResource = meta.GroupVersionResource{
@@ -24,7 +25,13 @@ var priorityClassResource = meta.GroupVersionResource{
 func (c *cluster) podPlugins() []admission.Plugin {
 	rules := []admission.Rule{onCore(admission.Create, "pods"), onCore(admission.Update, "pods")}
 	return []admission.Plugin{
-		{Name: priorityName, Rules: rules, Mutator: admission.MutatorFunc(prioritize)},
+		{
+			Name: priorityName, Mutator: admission.MutatorFunc(prioritize), Validator: admission.ValidatorFunc(checkDefaultClass),
+			Rules: append(rules[:len(rules):len(rules)], admission.Rule{
+				Operations: []admission.Operation{admission.Create, admission.Update},
+				Groups:     []string{priorityClassResource.Group}, Resources: []string{priorityClassResource.Resource},
+			}),
+		},
 		tolerationseconds.Plugin(tolerationseconds.Options{NotReadySeconds: c.NotReadySeconds, UnreachableSeconds: c.UnreachableSeconds}),
 	}
 }
@@ -40,6 +47,9 @@ const (
 // prioritize gives a new pod the priority of its class. A replaced pod keeps its priority, so that a
 // client may send again what it created the pod from.
 func prioritize(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	if r.Resource.Resource != "pods" {
+		return r.Object, nil
+	}
 	if r.OldObject != nil {
 		var edits []admission.Edit
 		for _, field := range []string{"priority", "preemptionPolicy"} {
@@ -90,7 +100,16 @@ func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.Pri
 		}
 		return decode[schedulingv1.PriorityClass](class)
 	}
-	var found map[string]any
+	found, err := defaultClass(ctx, r)
+	if err != nil || found == nil {
+		return &schedulingv1.PriorityClass{}, err
+	}
+	return decode[schedulingv1.PriorityClass](found)
+}
+
+// defaultClass returns the default class, nil if there is none. Of several, which writers that come at the same
+// time can make, it is the one with the lowest value.
+func defaultClass(ctx context.Context, r *admission.Request) (found map[string]any, err error) {
 	for class, err := range r.Server.List(ctx, priorityClassResource, "") {
 		if err != nil {
 			return nil, err
@@ -102,8 +121,24 @@ func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.Pri
 			found = class
 		}
 	}
-	if found == nil {
-		return &schedulingv1.PriorityClass{}, nil
+	return found, nil
+}
+
+// checkDefaultClass rejects a second default class.
+func checkDefaultClass(ctx context.Context, r *admission.Request) error {
+	if r.Resource.Resource != priorityClassResource.Resource || at(r.Object, "globalDefault") != true {
+		return nil
 	}
-	return decode[schedulingv1.PriorityClass](found)
+	if r.Server == nil {
+		return refused(r, errNoServer.Error())
+	}
+	found, err := defaultClass(ctx, r)
+	if err != nil || found == nil {
+		return err
+	}
+	name := word(at(found, "metadata", "name"))
+	if r.Operation == admission.Update && name == r.Name {
+		return nil
+	}
+	return refused(r, "PriorityClass "+name+" is already marked as default. Only one default can exist")
 }

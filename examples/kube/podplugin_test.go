@@ -61,3 +61,22 @@ func TestPriorityOfAPodThatSaysAnotherThanItsClass(t *testing.T) {
 		require.Equal(t, `pods "p" is forbidden: `+want, refused["message"])
 	}
 }
+
+// What TestPriorityClassAdmission of Kubernetes asks for: one class at most is the default. A second one was accepted, and
+// pods without a class got the priority of either.
+func TestADM_OnePriorityClassIsTheDefault(t *testing.T) {
+	s := serve(t, Options{})
+	const path = "/apis/scheduling.k8s.io/v1/priorityclasses"
+	class := func(name, more string) string { return `{"metadata":{"name":"` + name + `"},"value":7` + more + `}` }
+	const isDefault = `,"globalDefault":true`
+	s.must(t, 201, "POST", path, class("first", isDefault))
+	s.must(t, 201, "POST", path, class("other", ""))
+	refused := s.must(t, 403, "POST", path, class("second", isDefault))
+	require.Equal(t, `priorityclasses.scheduling.k8s.io "second" is forbidden: PriorityClass first is already marked as default. Only one default can exist`, refused["message"])
+	s.must(t, 403, "PUT", path+"/other", class("other", isDefault))
+	s.must(t, 200, "PUT", path+"/first", class("first", isDefault+`,"description":"still"`))
+	s.must(t, 200, "PUT", path+"/first", class("first", ""))
+	s.must(t, 200, "PUT", path+"/other", class("other", isDefault))
+	pod := s.must(t, 201, "POST", "/api/v1/namespaces/default/pods", podNamed("p", ""))
+	require.Equal(t, "other", at(pod, "spec", "priorityClassName"))
+}

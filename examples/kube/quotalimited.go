@@ -57,7 +57,7 @@ func uncovered(r *admission.Request, s *spending, limits []LimitedResource, all 
 		}
 	}
 	if len(scopes) > 0 {
-		return refused(r, fmt.Sprintf("insufficient quota to match these scopes: %v", scopes))
+		return failed(fmt.Sprintf("insufficient quota to match these scopes: %v", scopes)) // as in Kubernetes, not a 403
 	}
 	return nil
 }

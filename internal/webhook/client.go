@@ -223,13 +223,22 @@ func (c *Client) Post(ctx context.Context, document []byte, longest int) ([]byte
 		c.transport.CloseIdleConnections() // the one of this request is not needed again
 	}
 	if code, ok := errors.AsType[*connection.CodeError](err); ok {
-		return nil, errors.New(refusal(code))
+		return nil, &Refusal{Code: code.Code, Said: refusal(code)}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return asJSON(answer, longest)
 }
+
+// Refusal is an answer that is not a success.
+type Refusal struct {
+	Code int
+	Said string // what Kubernetes' client would say of it
+}
+
+// Error returns what the answer says.
+func (r *Refusal) Error() string { return r.Said }
 
 // waited waits, unless the time of the request is over before.
 func waited(ctx context.Context, d time.Duration) bool {

@@ -37,7 +37,7 @@ type AdmissionCall struct {
 	Name, Type, Operation string
 	Failure               string // as in the label error_type
 	Code                  int    // of the answer
-	RejectionCode         int    // that the webhook asked for
+	RejectionCode         int    // that the webhook asked for, or of its failure
 	Rejected, Ignored     bool
 	Took                  time.Duration
 }
