@@ -14,22 +14,9 @@ import (
 // Source: POL-05, CEL-25.
 func (p *MutatingAdmissionPolicy) Validate(old *MutatingAdmissionPolicy, rules cel.RuleOptions, f *status.Fields) {
 	at, spec := f.At("spec"), &p.Spec
-	switch policy := spec.FailurePolicy; {
-	case policy == nil:
-		at.Child("failurePolicy").Required("")
-	case *policy != Fail && *policy != Ignore:
-		at.Child("failurePolicy").NotSupported(*policy, Fail, Ignore)
-	}
-	spec.ParamKind.validate(at.Child("paramKind"))
-	if spec.MatchConstraints == nil {
-		at.Child("matchConstraints").Required("")
-	} else {
-		constraints := at.Child("matchConstraints")
-		spec.MatchConstraints.Validate(constraints)
-		if len(spec.MatchConstraints.ResourceRules) == 0 {
-			constraints.Child("resourceRules").Required("")
-		}
-		checkOperations(spec.MatchConstraints, constraints)
+	spec.shared().validateTarget(at)
+	if spec.MatchConstraints != nil {
+		checkOperations(spec.MatchConstraints, at.Child("matchConstraints"))
 	}
 	c := p.checker(old, rules)
 	if old == nil || !sameConditions(spec.shared(), old.Spec.shared()) {

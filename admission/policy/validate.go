@@ -25,21 +25,7 @@ const (
 // Source: POL-01, POL-02, CEL-25.
 func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rules cel.RuleOptions, f *status.Fields) {
 	at, spec := f.At("spec"), &p.Spec
-	switch policy := spec.FailurePolicy; {
-	case policy == nil:
-		at.Child("failurePolicy").Required("")
-	case *policy != Fail && *policy != Ignore:
-		at.Child("failurePolicy").NotSupported(*policy, Fail, Ignore)
-	}
-	spec.ParamKind.validate(at.Child("paramKind"))
-	if spec.MatchConstraints == nil {
-		at.Child("matchConstraints").Required("")
-	} else {
-		spec.MatchConstraints.Validate(at.Child("matchConstraints"))
-		if len(spec.MatchConstraints.ResourceRules) == 0 {
-			at.Child("matchConstraints").Child("resourceRules").Required("")
-		}
-	}
+	spec.validateTarget(at)
 	if old == nil || !sameConditions(spec, &old.Spec) {
 		match.ValidateConditions(spec.MatchConditions, at.Child("matchConditions"), p.checker(old, rules).condition)
 	}
@@ -57,6 +43,26 @@ func (p *ValidatingAdmissionPolicy) Validate(old *ValidatingAdmissionPolicy, rul
 		c.validation(v, at.Child("validations").Index(i))
 	}
 	c.annotations(p.Name, spec.AuditAnnotations, at.Child("auditAnnotations"))
+}
+
+// validateTarget checks what both sorts of policies say about the requests that they are for.
+func (s *ValidatingAdmissionPolicySpec) validateTarget(at status.Field) {
+	switch policy := s.FailurePolicy; {
+	case policy == nil:
+		at.Child("failurePolicy").Required("")
+	case *policy != Fail && *policy != Ignore:
+		at.Child("failurePolicy").NotSupported(*policy, Fail, Ignore)
+	}
+	s.ParamKind.validate(at.Child("paramKind"))
+	constraints := at.Child("matchConstraints")
+	if s.MatchConstraints == nil {
+		constraints.Required("")
+		return
+	}
+	s.MatchConstraints.Validate(constraints)
+	if len(s.MatchConstraints.ResourceRules) == 0 {
+		constraints.Child("resourceRules").Required("")
+	}
 }
 
 // sameConditions reports whether match conditions were valid once, and still are: without parameters, those that
