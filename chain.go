@@ -362,9 +362,10 @@ func (s *Server) withoutBody(next http.Handler) http.Handler {
 		reads := (info.IsResource || s.isDebug(info)) && r.Method != http.MethodGet && r.Method != http.MethodHead
 		if r.ContentLength != 0 && !reads {
 			connection := http.NewResponseController(w)
-			_ = connection.SetReadDeadline(time.Now().Add(unreadBody))
+			deadline := time.Now().Add(unreadBody)
+			_ = connection.SetReadDeadline(deadline)
 			err := r.Body.Close() // reads on for a little, and marks the connection for closing if that was not all
-			_ = connection.SetReadDeadline(time.Time{})
+			negotiate.Undeadline(w, r, deadline)
 			if err != nil {
 				negotiate.WriteError(w, r, status.BadRequest("the request body could not be read completely"))
 				return

@@ -179,7 +179,7 @@ func ReadRaw(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error
 	if x != nil {
 		start, hold = x.Start, &x.Body
 	}
-	reading := interruptible(ctx, w, start.Add(bodyTime))
+	reading := interruptible(ctx, w, r, start.Add(bodyTime))
 	waiting := yieldSoon(x, w)
 	data, err := readAll(ctx, r.Body, r.ContentLength, limit, hold)
 	if waiting.end() {
@@ -228,8 +228,8 @@ const bodyTime = 30 * time.Second
 //
 // If the writer does not support deadlines, interruptible has no effect. This is the case in tests
 // and in servers with another way to end reads.
-func interruptible(ctx context.Context, w http.ResponseWriter, last time.Time) *interruption {
-	i := &interruption{w: w}
+func interruptible(ctx context.Context, w http.ResponseWriter, r *http.Request, last time.Time) *interruption {
+	i := &interruption{w: w, r: r}
 	if ctx.Done() == nil {
 		return i
 	}
@@ -245,6 +245,7 @@ func interruptible(ctx context.Context, w http.ResponseWriter, last time.Time) *
 // interruption is what ends reads of a body when a context ends, or when it takes too long.
 type interruption struct {
 	w       http.ResponseWriter
+	r       *http.Request
 	stop    func() bool // nil if the context does not end
 	last    *time.Timer
 	late    atomic.Bool    // the body has taken too long
@@ -272,7 +273,7 @@ func (i *interruption) release() {
 	}
 	i.running.Wait()
 	// The deadline may have been set after the last byte.
-	_ = http.NewResponseController(i.w).SetReadDeadline(time.Time{})
+	Undeadline(i.w, i.r, time.Unix(1, 0))
 }
 
 // yieldAfter is how long a request keeps its seat while it waits for its body. Most bodies are there before.

@@ -94,15 +94,38 @@ func readable(s meta.Status) meta.Status {
 // drain limits how long the rest of a rejected body is read.
 const drain = 500 * time.Millisecond
 
-// limitDrain limits how long net/http waits for the rest of a rejected body. To reuse the
+// limitDrain limits how long the server waits for the rest of a rejected body. To reuse the
 // connection, net/http reads on before it responds, but a client that announced a body may never
 // send it.
 //
+// The deadline of an HTTP/1 connection must not stay: once net/http has all of a body, it reads on to
+// see whether the client leaves. A deadline that ends this read cancels the contexts of all later
+// requests of the connection.
+//
 // Source: B4, H4.
 func limitDrain(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength != 0 {
-		// Not every writer supports deadlines. The server's own timeouts apply then.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(drain))
+	if x := request.ExchangeFrom(r.Context()); r.ContentLength == 0 || x != nil && x.Sent != nil {
+		return // there is no rest
+	}
+	connection, began := http.NewResponseController(w), time.Now()
+	switch {
+	case connection.SetReadDeadline(began.Add(drain)) != nil: // the server's own timeouts apply
+	case r.ProtoMajor != 1 || r.Body == nil: // the deadline is that of the request
+	case r.Header.Get("Expect") != "": // the body may be on no way, and then nothing is read
+		w.Header().Set("Connection", "close")
+	default:
+		_ = r.Body.Close() // reads on for a little, and marks the connection for closing if that was not all
+		Undeadline(w, r, began.Add(drain))
+	}
+}
+
+// Undeadline takes back a deadline for reads of an HTTP/1 connection. If it may have passed, the
+// connection ends with this answer: net/http may have taken it for the end of the client, and would
+// cancel all later requests. It must be called before the answer begins.
+func Undeadline(w http.ResponseWriter, r *http.Request, deadline time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	if r.ProtoMajor == 1 && !time.Now().Before(deadline) {
+		w.Header().Set("Connection", "close")
 	}
 }
 

@@ -5,13 +5,16 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/negotiate"
+	"github.com/kindwright/kindwright/status"
 )
 
 // patient is a writer whose connection takes deadlines.
@@ -33,4 +36,43 @@ func TestS1_LongRefusedBodiesAreReadInTurns(t *testing.T) {
 			require.Zero(t, body.Len())
 		}
 	})
+}
+
+// What the server does after it has refused a request can take longer than it waits for the rest of a body: an audit log
+// that is slow, an answer that the client reads slowly. The deadline of that wait must not end the look-ahead of net/http,
+// which would cancel the contexts of all later requests of the connection.
+func TestH4_ARefusalCancelsNoLaterRequestOfItsConnection(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]bool{"the body was read": true, "the body was not read": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var connections []string
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				connections = append(connections, r.RemoteAddr)
+				if r.Method == http.MethodGet {
+					assert.NoError(t, r.Context().Err())
+					return
+				}
+				if read {
+					_, err := io.ReadAll(r.Body)
+					assert.NoError(t, err)
+				}
+				negotiate.WriteError(w, r, status.BadRequest("no"))
+				assert.NoError(t, http.NewResponseController(w).Flush())
+				time.Sleep(700 * time.Millisecond)
+			}))
+			defer srv.Close()
+			answer, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}"))
+			require.NoError(t, err)
+			_, err = io.Copy(io.Discard, answer.Body)
+			require.NoError(t, err)
+			require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+			time.Sleep(time.Second) // a request that comes at once would end the look-ahead
+			again, err := srv.Client().Get(srv.URL)
+			require.NoError(t, err)
+			require.NoError(t, again.Body.Close())
+			require.Len(t, connections, 2)
+			require.Equal(t, connections[0], connections[1], "the connection is used again")
+		})
+	}
 }

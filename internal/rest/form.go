@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -100,6 +101,7 @@ func (c *call) renderer(form negotiate.Result) renderer {
 	switch form.As {
 	case negotiate.Table:
 		return &tables{
+			ctx:    c.r.Context(),
 			source: from,
 			lines:  lines{r.Names.Kind, r.APIVersion()},
 			Writer: r.Layout().Writer(table.Options{APIVersion: version, Include: meta.IncludeObjectPolicy(c.info.Query.IncludeObject), Now: c.engine.Now, Failed: c.columnFailed}),
@@ -214,6 +216,7 @@ func (f *partials) tail(dst []byte, l *engine.Listed) ([]byte, error) {
 // tables writes objects as rows (TABLE-01). Only the first event of a watch brings the column definitions (WATCH-33). The lines
 // are those of the objects in the rows.
 type tables struct {
+	ctx context.Context // of the request: the columns of a definition can take long
 	source
 	lines
 	*table.Writer
@@ -251,6 +254,9 @@ func (f *tables) bookmark(dst []byte, rev storage.Revision, end bool) ([]byte, e
 func (f *tables) head(dst []byte, _ *engine.Listed) ([]byte, error) { return f.AppendHead(dst), nil }
 
 func (f *tables) item(dst []byte, e *watch.Entry) ([]byte, error) {
+	if err := f.ctx.Err(); err != nil {
+		return dst, err
+	}
 	return f.AppendRow(dst, f.text(e, e.Revision()))
 }
 

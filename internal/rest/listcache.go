@@ -145,6 +145,9 @@ type sink struct {
 
 // soleRow appends the row of an object.
 func (f *tables) soleRow(dst []byte, e *watch.Entry) ([]byte, error) {
+	if err := f.ctx.Err(); err != nil {
+		return dst, err
+	}
 	return f.AppendSoleRow(dst, f.text(e, e.Revision()))
 }
 

@@ -66,6 +66,9 @@ func (w *Writer) appendCell(dst []byte, kind cellKind, value []byte) []byte {
 // appendMade appends the cell that a function computes from the values found. It appends null if
 // the result is not JSON, or if the function panics.
 func (w *Writer) appendMade(dst []byte, c *column, found [][]byte) []byte {
+	if w.steps < 0 {
+		return append(dst, "null"...)
+	}
 	values := make([]any, len(found))
 	for i, text := range found {
 		if len(text) > 0 {
@@ -80,6 +83,10 @@ func (w *Writer) appendMade(dst []byte, c *column, found [][]byte) []byte {
 		w.failed = true
 		return append(dst, "null"...)
 	}
+	if worked, ok := made.(Worked); ok {
+		w.steps -= worked.Steps
+		made = worked.Cell
+	}
 	if aged, ok := made.(openapi.Aged); ok {
 		dst = json.AppendString(dst, aged.Before)
 		dst = w.appendAge(dst[:len(dst)-1], aged.Since)
@@ -90,6 +97,42 @@ func (w *Writer) appendMade(dst []byte, c *column, found [][]byte) []byte {
 	start := len(dst)
 	if dst, err = json.AppendTree(dst, made); err != nil {
 		return append(dst[:start], "null"...)
+	}
+	return dst
+}
+
+// Worked is what the function of a column returns if an object, and what users write in a definition,
+// say how much work it is. When the cells of a row have taken as many steps as a row may, the rest are
+// null.
+type Worked struct {
+	Cell  any
+	Steps int // each about a microsecond at most
+}
+
+// A definition has as many columns as its user likes, and each of them may show all of an object, or
+// search it. What the cells of one row take, and how long they are together, is bounded by freeSteps
+// and freeText, and by the length of the object.
+const (
+	freeSteps    = 1 << 17
+	stepsPerByte = 2
+	freeText     = 1 << 20
+	textPerByte  = 2
+)
+
+// appendBounded appends a cell, or null where the row, which starts at a position, is full.
+func (w *Writer) appendBounded(dst []byte, c *column, start, room int) []byte {
+	found := w.finder.found[c.first:c.last]
+	from := len(dst)
+	switch {
+	case c.cell != nil:
+		dst = w.appendMade(dst, c, found)
+	case from-start+len(found[0]) <= room:
+		dst = w.appendCell(dst, c.kind, found[0])
+	default:
+		return append(dst, "null"...)
+	}
+	if len(dst)-start > room {
+		return append(dst[:from], "null"...)
 	}
 	return dst
 }

@@ -560,3 +560,44 @@ func TestTABLE_04_AColumnThatPanics(t *testing.T) {
 	require.ErrorContains(t, failures[0], "the column Broken panicked")
 	require.Equal(t, []any{"a", nil}, list(t, layout(t, []openapi.Column{broken}).Writer(Options{}), meta.ListMeta{}, widget).Rows[0].Cells)
 }
+
+// What a row may take is shared by its columns, and each row has it anew.
+func TestS1_ColumnsOfARowShareSteps(t *testing.T) {
+	calls := 0
+	costly := openapi.Column{Type: "string", Paths: [][]string{{"spec"}}, Cell: func(time.Time, []any) any {
+		calls++
+		return Worked{Cell: "x", Steps: 1 << 16}
+	}}
+	columns := []openapi.Column{{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}}}
+	for range 100 {
+		costly.Name = "C"
+		columns = append(columns, costly)
+	}
+	layout, err := New(columns)
+	require.NoError(t, err)
+	w := layout.Writer(Options{Include: meta.IncludeNone})
+	for range 2 {
+		calls = 0
+		row, err := w.AppendSoleRow(nil, []byte(`{"metadata":{"name":"a"},"spec":{"a":1}}`))
+		require.NoError(t, err)
+		require.Equal(t, 3, calls, "the one that exceeds the steps is shown")
+		require.Equal(t, 97, strings.Count(string(row[:bytes.Index(row, []byte(`"object"`))]), "null"))
+	}
+}
+
+// A cell that makes a row too long is null. Shorter ones after it are shown.
+func TestS1_ColumnsOfARowShareARoom(t *testing.T) {
+	columns := []openapi.Column{{Name: "Name", Type: "string", Format: "name", Path: []string{"metadata", "name"}}}
+	for range 100 {
+		columns = append(columns, openapi.Column{Name: "C", Type: "string", Path: []string{"spec"}})
+	}
+	columns = append(columns, openapi.Column{Name: "D", Type: "string", Path: []string{"metadata", "name"}})
+	layout, err := New(columns)
+	require.NoError(t, err)
+	text := strings.Repeat("x", 300<<10)
+	row, err := layout.Writer(Options{Include: meta.IncludeNone}).AppendSoleRow(nil, []byte(`{"metadata":{"name":"a"},"spec":"`+text+`"}`))
+	require.NoError(t, err)
+	require.Less(t, len(row), 1<<20+3*len(text))
+	require.Equal(t, 5, strings.Count(string(row), text))
+	require.True(t, bytes.HasSuffix(row, []byte(`null,"a"],"object":null}`)), "%.100s", row[len(row)-50:])
+}

@@ -40,6 +40,7 @@ type Writer struct {
 	now     time.Time      // when the list started
 	object  []byte         // the start of the metadata of a row
 	values  []decodedValue // of the present row
+	steps   int            // that its cells may still take
 	failed  bool           // a function has panicked
 
 	keeping bool      // ages are left out
@@ -144,16 +145,13 @@ func (w *Writer) AppendObject(dst, object []byte, definitions bool) ([]byte, err
 // appendRow appends the row of the object that the finder has scanned.
 func (w *Writer) appendRow(dst, object []byte) []byte {
 	dst = append(dst, `{"cells":[`...)
+	start, room := len(dst), freeText+textPerByte*len(object)
+	w.steps = freeSteps + stepsPerByte*len(object)
 	for i := range w.layout.columns {
-		c := &w.layout.columns[i]
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		if found := w.finder.found[c.first:c.last]; c.cell != nil {
-			dst = w.appendMade(dst, c, found)
-		} else {
-			dst = w.appendCell(dst, c.kind, found[0])
-		}
+		dst = w.appendBounded(dst, &w.layout.columns[i], start, room)
 	}
 	clear(w.values)
 	w.values = w.values[:0]

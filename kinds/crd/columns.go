@@ -99,8 +99,12 @@ func isPrintable(schema *openapi.Schema, fields []string) bool {
 	return field.Type == openapi.String || field.Type == openapi.Integer || field.Type == openapi.Boolean
 }
 
+// bytesPerStep is how much text is printed in one step of table.Worked.
+const bytesPerStep = 64
+
 // cellOf returns a function that makes the cell of the first value that a path selects. A value of
-// another type than the column has an empty cell.
+// another type than the column has an empty cell. The function says what it took: many columns of one
+// definition can each search a whole object, or print it.
 //
 // Source: CRD-18.
 func cellOf(columnType string, path *jsonpath.Path) func(time.Time, []any) any {
@@ -108,36 +112,45 @@ func cellOf(columnType string, path *jsonpath.Path) func(time.Time, []any) any {
 		if values[0] == nil {
 			return nil
 		}
-		found, err := path.Find(values[0])
+		found, steps, err := path.FindCounting(values[0])
 		if err != nil || len(found) == 0 {
-			return nil
+			return table.Worked{Steps: steps}
 		}
-		if columnType == "string" {
-			return printed(found[0])
+		cell := cellFor(columnType, found[0], now)
+		if text, ok := cell.(string); ok {
+			steps += len(text) / bytesPerStep
 		}
-		switch v := found[0].(type) {
-		case int64:
-			if columnType == "integer" || columnType == "number" {
-				return v
-			}
-		case float64:
-			if columnType == "number" {
-				return v
-			}
-			if columnType == "integer" && v >= math.MinInt64 && v < math.MaxInt64 {
-				return int64(v)
-			}
-		case bool:
-			if columnType == "boolean" {
-				return v
-			}
-		case string:
-			if columnType == "date" {
-				return table.AgeOf(v, now)
-			}
-		}
-		return nil
+		return table.Worked{Cell: cell, Steps: steps}
 	}
+}
+
+// cellFor returns the cell for a value, or nil if it is of another type than the column.
+func cellFor(columnType string, value any, now time.Time) any {
+	if columnType == "string" {
+		return printed(value)
+	}
+	switch v := value.(type) {
+	case int64:
+		if columnType == "integer" || columnType == "number" {
+			return v
+		}
+	case float64:
+		if columnType == "number" {
+			return v
+		}
+		if columnType == "integer" && v >= math.MinInt64 && v < math.MaxInt64 {
+			return int64(v)
+		}
+	case bool:
+		if columnType == "boolean" {
+			return v
+		}
+	case string:
+		if columnType == "date" {
+			return table.AgeOf(v, now)
+		}
+	}
+	return nil
 }
 
 // printed returns a value as client-go's JSONPath prints it.

@@ -3,6 +3,7 @@ package crd_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -155,4 +156,52 @@ func TestCRD_18_ABadPathEndsTheTable(t *testing.T) {
 	got := tableOf(t, srv, tables)
 	require.Equal(t, []any{"Name", "A"}, got.names())
 	require.Equal(t, []any{"a", "b"}, got.Rows[0].Cells)
+}
+
+// A definition can have any number of columns, each of which shows all of an object. What they show
+// together is bounded: a thousand of them would otherwise take gigabytes for one object of a megabyte.
+func TestCRD_18_S1_ColumnsOfOneRowShareARoom(t *testing.T) {
+	const text, many = 200 << 10, 60
+	var columns []string
+	for i := range many {
+		columns = append(columns, fmt.Sprintf(`{"name":"C%d","type":"string","jsonPath":".spec"}`, i))
+	}
+	srv := start(t, crd.Kinds())
+	establish(t, srv, tableDefinition(strings.Join(columns, ","), anything))
+	createTable(t, srv, "a", `{"text":"`+strings.Repeat("x", text)+`"}`)
+	shown := 0
+	for _, cell := range tableOf(t, srv, tables).Rows[0].Cells[1:] {
+		if cell != nil {
+			shown++
+		}
+	}
+	require.Positive(t, shown)
+	require.Less(t, shown, many/4)
+}
+
+// A short path can search an object in very many ways. The columns of a row share the steps of that, and
+// a list of such rows ends with its request.
+func TestCRD_18_S1_ATableEndsWithItsRequest(t *testing.T) {
+	var columns []string
+	for i := range 400 {
+		columns = append(columns, fmt.Sprintf(`{"name":"C%d","type":"string","jsonPath":".spec%s"}`, i, strings.Repeat("..a", 8)))
+	}
+	columns = append(columns, `{"name":"Last","type":"string","jsonPath":".spec.a"}`)
+	srv := start(t, crd.Kinds())
+	establish(t, srv, tableDefinition(strings.Join(columns, ","), anything))
+	deep := strings.Repeat(`{"a":`, 60) + "1" + strings.Repeat("}", 60)
+	for i := range 30 {
+		createTable(t, srv, fmt.Sprintf("a%d", i), deep)
+	}
+	row := tableOf(t, srv, tables+"/a0").Rows[0].Cells
+	require.Nil(t, row[len(row)-1], "the steps of the row are taken")
+
+	r, err := http.NewRequestWithContext(t.Context(), "GET", srv.URL+tables+"?timeout=100ms", nil)
+	require.NoError(t, err)
+	r.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	answer, err := srv.Client().Do(r)
+	require.NoError(t, err)
+	_, err = io.ReadAll(answer.Body)
+	require.NoError(t, answer.Body.Close())
+	require.True(t, err != nil || answer.StatusCode == http.StatusGatewayTimeout, "the answer breaks off: %d", answer.StatusCode)
 }
