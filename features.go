@@ -83,6 +83,13 @@ type Kubernetes struct {
 	// Source: META-06.
 	DeletionIsImmutable bool
 
+	// LenientPatches reads JSON patches as kube-apiserver does: `replace` adds a member that an object
+	// does not have, a value that is missing is null, and an index below zero counts from the end of a
+	// list. By default the answer to each is 400 or 422, as RFC 6902 says, and only
+	// `/metadata/managedFields` can be replaced where it is not there.
+	// Source: PATCH-06.
+	LenientPatches bool
+
 	// ExpressionPrices counts what rules in schemas cost with the prices of kube-apiserver, so that
 	// it accepts the same rules. By default the prices are those of the API's documentation, which
 	// are higher for patterns and for lists.

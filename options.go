@@ -109,6 +109,7 @@ func (c *config) engine() engine.Config {
 
 		WrongTypeIsBadRequest: c.kubernetes.WrongTypeIsBadRequest,
 		DeletionIsImmutable:   c.kubernetes.DeletionIsImmutable,
+		LenientPatches:        c.kubernetes.LenientPatches,
 		Prices:                c.prices(),
 		Compiled:              c.compiled,
 		History:               c.watches.History,

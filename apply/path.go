@@ -33,23 +33,26 @@ func (p Path) elements() fieldpath.Path {
 type Reach struct {
 	Only   []Path // these paths and everything below them; empty means all
 	Except []Path // exclude these paths and everything below them
+
+	// Unowned are paths that are merged, and have no owner and no conflicts, with everything below them.
+	Unowned []Path
 }
 
 // reach is a Reach compiled for structured-merge-diff. Nil is the whole object.
 type reach struct {
 	Reach
 	only   *fieldpath.SetMatcher
-	except *fieldpath.Set
+	except *fieldpath.Set // and what is unowned
 }
 
 // whole reports whether everything is within reach. r may be nil.
-func (r *reach) whole() bool { return r == nil || len(r.Only) == 0 && len(r.Except) == 0 }
+func (r *reach) whole() bool { return r == nil || r.only == nil && r.except == nil }
 
 // newReach compiles a Reach. An empty path would match the whole object and is most likely a
 // mistake.
 func newReach(r Reach) (*reach, error) {
 	out := &reach{Reach: r}
-	for _, p := range slices.Concat(r.Only, r.Except) {
+	for _, p := range slices.Concat(r.Only, r.Except, r.Unowned) {
 		if len(p) == 0 {
 			return nil, fmt.Errorf("Reach must not contain an empty path")
 		}
@@ -57,7 +60,7 @@ func newReach(r Reach) (*reach, error) {
 	if len(r.Only) > 0 {
 		out.only = matcher(r.Only)
 	}
-	for _, p := range r.Except {
+	for _, p := range slices.Concat(r.Except, r.Unowned) {
 		if out.except == nil {
 			out.except = fieldpath.NewSet()
 		}

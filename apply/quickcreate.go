@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"slices"
+
 	"github.com/kindwright/kindwright/internal/json"
 	"github.com/kindwright/kindwright/internal/tree"
 )
@@ -13,7 +15,7 @@ func (f *Fields) quickCreate(r Request, v *version) (list []any, ok bool) {
 		if len(reach.Only) > 0 {
 			return nil, false
 		}
-		for _, p := range reach.Except {
+		for _, p := range slices.Concat(reach.Except, reach.Unowned) {
 			if now, there := tree.Lookup(r.New, p[:1]...); there && !json.Equal(now, in(v.blank, p[0])) {
 				return nil, false
 			}

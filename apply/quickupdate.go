@@ -176,7 +176,7 @@ func (w *quickWalk) reached() bool {
 		}
 		return true
 	}
-	return !slices.ContainsFunc(w.reach.Except, below) && (len(w.reach.Only) == 0 || slices.ContainsFunc(w.reach.Only, below))
+	return !slices.ContainsFunc(w.reach.Except, below) && !slices.ContainsFunc(w.reach.Unowned, below) && (len(w.reach.Only) == 0 || slices.ContainsFunc(w.reach.Only, below))
 }
 
 // sameMembers walks an object or a map. Members may not be added or removed, since that changes the

@@ -357,6 +357,27 @@ func TestSSA_31_ReachOfPathsThatBeginAlike(t *testing.T) {
 	}
 }
 
+// What is unowned is written all the same, by everybody.
+func TestSSA_31_WhatNobodyOwns(t *testing.T) {
+	fields, err := apply.New([]apply.Version{{APIVersion: group + "v1", Schema: widgetSchemas["v1"], Reach: map[string]apply.Reach{
+		"": {Except: []apply.Path{{"status"}}, Unowned: []apply.Path{{"spec", "box"}, {"spec", "size"}}},
+	}}}, nil)
+	require.NoError(t, err)
+	s := &session{t: t, fields: fields, clock: start()}
+	s.update("creator", "{metadata: {labels: {a: b}}, spec: {size: 1, box: {width: 1}}}")
+	require.NotContains(t, strings.Join(s.owners()["creator update"], " "), ".spec.size")
+	require.NotContains(t, strings.Join(s.owners()["creator update"], " "), ".spec.box")
+	require.NoError(t, s.apply("ann", "{spec: {size: 2, owner: o, box: {width: 3}}, status: {phase: x}}"))
+	require.EqualValues(t, 2, s.spec("size"))
+	require.NotContains(t, s.live, "status")
+	require.NoError(t, s.apply("bob", "{spec: {size: 4}}"))
+	require.EqualValues(t, 4, s.spec("size"))
+	s.update("eve", "{spec: {size: 5}}")
+	require.Equal(t, []string{".spec.owner"}, s.owners()["ann apply"])
+	require.NotContains(t, s.owners(), "bob apply")
+	require.NotContains(t, s.owners(), "eve update")
+}
+
 func TestNewNamesWhatItCannotUse(t *testing.T) {
 	schema := widgetSchemas["v1"]
 	for _, c := range []struct {

@@ -193,6 +193,11 @@ type Resource struct {
 	// Source: SSA-31.
 	ResetFields [][]string
 
+	// Unowned are the paths of what clients write on the main path and nobody becomes the manager of. An apply has
+	// no conflict about them.
+	// Source: SSA-31.
+	Unowned [][]string
+
 	// Blank is what every object holds without anybody's doing, such as the empty structs that the encoding of a Go
 	// type always writes; without metadata. Nobody becomes the manager of what a new object shares with it, except by an
 	// apply. The kinds of kube-apiserver have it.
@@ -274,7 +279,7 @@ func (r *Resource) Completed() (*Resource, error) {
 	own := *r
 	own.Names.ShortNames, own.Names.Categories = slices.Clone(r.Names.ShortNames), slices.Clone(r.Names.Categories)
 	own.Columns, own.Selectable, own.Subresources = slices.Clone(r.Columns), slices.Clone(r.Selectable), slices.Clone(r.Subresources)
-	own.ResetFields, own.Computed = slices.Clone(r.ResetFields), maps.Clone(r.Computed)
+	own.ResetFields, own.Unowned, own.Computed = slices.Clone(r.ResetFields), slices.Clone(r.Unowned), maps.Clone(r.Computed)
 	return &own, own.complete()
 }
 

@@ -39,6 +39,9 @@ type Subresource struct {
 	// Source: SSA-31.
 	Fields [][]string
 
+	// Unowned are the paths of what Merge takes and nobody becomes the manager of, as for Resource.Unowned.
+	Unowned [][]string
+
 	// View, if not nil, has get, update and patch exchange another document than the kind's; Merge is unused then. Fields then
 	// names what the document changes.
 	View *Part
@@ -131,10 +134,10 @@ func joined(a, b Subresource) (Subresource, error) {
 	a.Verbs = append(slices.Clone(a.Verbs), b.Verbs...)
 	slices.Sort(a.Verbs)
 	if b.Merge != nil {
-		a.Merge, a.Fields = b.Merge, b.Fields
+		a.Merge, a.Fields, a.Unowned = b.Merge, b.Fields, b.Unowned
 	}
 	if b.View != nil {
-		a.View, a.Fields = b.View, b.Fields
+		a.View, a.Fields, a.Unowned = b.View, b.Fields, b.Unowned
 	}
 	handlers := map[string]*Handler{}
 	maps.Copy(handlers, a.Handlers)

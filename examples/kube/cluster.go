@@ -134,6 +134,8 @@ func certificates(c *cluster) []registry.Definition {
 				}},
 			},
 			fields: []string{"spec.signerName"}, asked: askFor,
+			// As kube-apiserver has it: the spec never changes, and the conditions belong to the path approval.
+			unowned: map[string][][]string{"": {{"spec"}}, "status": {{"status", "conditions"}}},
 		},
 	}
 }

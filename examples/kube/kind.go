@@ -44,6 +44,9 @@ type kind[T any] struct {
 	// others.
 	statusKeeps []string
 
+	// unowned are the paths that nobody manages although a path writes them, by subresource; "" is the main path.
+	unowned map[string][][]string
+
 	// unenumerated leaves it to the rules to check the values of enumerations.
 	unenumerated bool
 
@@ -83,8 +86,18 @@ func (k kind[T]) Define(env registry.Env) (registry.Bundle, error) {
 	if err != nil {
 		return b, err
 	}
+	k.limitOwners(b.Resources[0])
 	k.addReads(b.Resources[0])
 	return b, k.asWritten(b.Resources[0])
+}
+
+// limitOwners sets of what nobody becomes the manager.
+func (k kind[T]) limitOwners(r *registry.Resource) {
+	r.Unowned = k.unowned[""]
+	for i := range r.Subresources {
+		s := &r.Subresources[i]
+		s.Unowned = append(s.Unowned, k.unowned[s.Name]...)
+	}
 }
 
 // reading reads a field for selectors from a stored object. It runs several times for each write.

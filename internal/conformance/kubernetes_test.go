@@ -232,3 +232,35 @@ func TestUPDATE_ABodyIsJudgedBeforeWhatIsStored(t *testing.T) {
 		require.Empty(t, got.refused(422, "Invalid", "spec.size").header.Values("Warning"))
 	}, kindwright.Kubernetes{WrongTypeIsBadRequest: true})
 }
+
+// kube-apiserver's library for JSON patches adds what is to be replaced and is not there, and takes a value that
+// is missing for null: patches rely on both. RFC 6902 allows neither.
+func TestPATCH_06_LenientPatches(t *testing.T) {
+	patches := map[string]string{
+		"the end":     `[{"op":"add","path":"/metadata/finalizers","value":["a.b/c","a.b/d"]},{"op":"remove","path":"/metadata/finalizers/-1"}]`,
+		"replace":     `[{"op":"replace","path":"/metadata/labels/new","value":"x"}]`,
+		"of nothing":  `[{"op":"replace","path":"/spec","value":{"size":1}},{"op":"replace","path":"/spec/color","value":"red"}]`,
+		"no value":    `[{"op":"add","path":"/metadata/labels/new"}]`,
+		"a list":      `[{"op":"replace","path":"/metadata/finalizers","value":["example.com/f"]}]`,
+		"test of nil": `[{"op":"test","path":"/metadata/annotations"}]`,
+	}
+	for name, body := range patches {
+		onEach(t, func(t *testing.T, s *server) {
+			s.widget("a", "l=1")
+			s.do("PATCH", widgetPath+"/a", body, "Content-Type", jsonPatchType).is(200)
+			for _, wrong := range []string{
+				`[{"op":"replace","path":"/metadata/annotations/a","value":"x"}]`, `[{"op":"replace","path":"/metadata/labels/l/x","value":"x"}]`,
+				`[{"op":"remove","path":"/metadata/annotations"}]`, `[{"op":"test","path":"/metadata/labels/l"}]`, `[{"op":"replace","path":"","value":7}]`,
+			} {
+				s.do("PATCH", widgetPath+"/a", wrong, "Content-Type", jsonPatchType).refused(422, "Invalid", "patch")
+			}
+		}, kindwright.Kubernetes{LenientPatches: true})
+		if name == "of nothing" {
+			continue // the first of its operations makes what the second replaces
+		}
+		onEach(t, func(t *testing.T, s *server) {
+			s.widget("a", "l=1")
+			require.Contains(t, []int{400, 422}, s.do("PATCH", widgetPath+"/a", body, "Content-Type", jsonPatchType).code, name)
+		})
+	}
+}

@@ -60,6 +60,10 @@ type Config struct {
 	// kube-apiserver does. By default what clients say of it is dropped (META-06).
 	DeletionIsImmutable bool
 
+	// LenientPatches reads JSON patches of clients as kube-apiserver does (patch.Options.Lenient). By
+	// default they are read as RFC 6902 says (PATCH-06).
+	LenientPatches bool
+
 	// Prices are what the rules in schemas cost.
 	Prices cel.Prices
 

@@ -246,7 +246,7 @@ func (s *Subresource) inherited(r *Kind) *Subresource {
 		return &out
 	}
 	described := *s.Subresource
-	described.Fields = nil
+	described.Fields, described.Unowned = nil, nil
 	out.Subresource = &described
 	out.merge = func(ctx context.Context, old, sent registry.Tree) (registry.Tree, error) {
 		storedOld, err := ToStored(ctx, r.Resource, old)

@@ -77,10 +77,10 @@ func rulesOf(forms []*Kind, options []apply.Option) (*ownershipRules, error) {
 
 // reach returns the fields that can be owned through each path (SSA-31).
 func (r *Kind) reach() map[string]apply.Reach {
-	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields)}}
+	out := map[string]apply.Reach{"": {Except: paths(r.ResetFields), Unowned: paths(r.Unowned)}}
 	for _, s := range r.subresources {
 		if !s.stored {
-			out[s.Name] = apply.Reach{Only: paths(s.Fields)}
+			out[s.Name] = apply.Reach{Only: paths(s.Fields), Unowned: paths(s.Unowned)}
 		}
 	}
 	return out

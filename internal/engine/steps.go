@@ -173,7 +173,7 @@ func (w *write) patchOf(old registry.Tree) (registry.Tree, error) {
 	case meta.JSONPatch:
 		o.Duplicates = func(path string) { w.complain(repeatedMember, path) }
 		o.Unknown = func(path string) { w.complain(unknownMember, path) }
-		o.Kept = keptMembers
+		o.Kept, o.Lenient = keptMembers, w.engine.cfg.LenientPatches
 		return patch.JSON(old, w.body, o)
 	case meta.MergePatch:
 		return patch.Merge(old, w.body, o)

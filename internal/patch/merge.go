@@ -24,9 +24,10 @@ type Options struct {
 	// of a JSON patch that has no meaning.
 	Unknown func(path string)
 
-	// Lenient reads a JSON patch as the library of kube-apiserver does, where patches of webhooks rely
-	// on that. A replace adds a member that an object does not have. A value that is missing is null, as
-	// in patches of webhooks that leave out what is empty. Indexes below zero are refused: nobody needs them.
+	// Lenient reads a JSON patch as the library of kube-apiserver does, where patches of clients and of
+	// webhooks rely on that. A replace adds a member that an object does not have. A value that is missing
+	// is null, as in patches that leave out what is empty. An index below zero counts from the end of the
+	// list. An operation that is unknown, or lacks a path, is a 422 error like one that does not fit.
 	Lenient bool
 
 	// Kept are the pointers of members that a replace of a JSON patch may always add: the server keeps

@@ -38,7 +38,7 @@ func JSON(original map[string]any, patch []byte, o Options) (map[string]any, err
 			op.op = "add"
 		}
 	}
-	patched, err := run(operations, original)
+	patched, err := run(operations, original, o.Lenient)
 	if _, answer := errors.AsType[*status.Error](err); err != nil && !answer {
 		return nil, o.invalid(clip.Text(err.Error(), maxShown))
 	}
@@ -60,8 +60,9 @@ func letReplaceAdd(operations []operation, original map[string]any) {
 	}
 }
 
-// run applies operations. An error that is not a *status.Error says which operation does not fit.
-func run(operations []operation, original map[string]any) (map[string]any, error) {
+// run applies operations. An error that is not a *status.Error says which operation does not fit. Indexes
+// below zero count from the end of a list, or are errors.
+func run(operations []operation, original map[string]any, fromEnd bool) (map[string]any, error) {
 	if patched, ok := direct(operations, original); ok {
 		return patched, nil
 	}
@@ -72,7 +73,7 @@ func run(operations []operation, original map[string]any) (map[string]any, error
 	if err := bounded(operations, original, len(document)); err != nil {
 		return nil, err
 	}
-	patched, err := apply(operations, document)
+	patched, err := apply(operations, document, fromEnd)
 	if _, ok := errors.AsType[*jsonpatch.AccumulatedCopySizeError](err); ok {
 		return nil, tooLarge("the copy operations of the patch add more than %d bytes", MaxCopiedBytes)
 	}
@@ -121,7 +122,7 @@ func Operations(original map[string]any, list []Operation) (map[string]any, erro
 		}
 	}
 	letReplaceAdd(operations, original)
-	return run(operations, original)
+	return run(operations, original, false)
 }
 
 // operation is one operation of a patch. It has been validated on its own, but not against the
@@ -158,7 +159,11 @@ func (o *Options) operations(patch []byte) ([]operation, error) {
 		repeated = o.complain(i, fields, repeated)
 		op := &operations[i]
 		if why := op.read(fields, o.Lenient); why != "" {
-			return nil, status.BadRequest("operation %d of the patch: %s", i, why)
+			why = fmt.Sprintf("operation %d of the patch: %s", i, why)
+			if o.Lenient && readable(fields) {
+				return nil, o.invalid(why) // that library finds out when it applies the operation
+			}
+			return nil, status.BadRequest("%s", why)
 		}
 		if why := op.problem(); why != "" {
 			return nil, o.invalid(fmt.Sprintf("operation %d (%s %s): %s", i, op.op, strconv.Quote(clip.Text(op.path, maxShown)), why))
@@ -218,6 +223,16 @@ func (op *operation) read(fields map[string]any, lenient bool) (why string) {
 	return why
 }
 
+// readable reports whether the members of an operation have the types that they should have.
+func readable(fields map[string]any) bool {
+	for _, name := range [...]string{"op", "path", "from"} {
+		if _, text := fields[name].(string); !text && fields[name] != nil {
+			return false
+		}
+	}
+	return true
+}
+
 func pointer(fields map[string]any, name string) (value, why string) {
 	value, ok := fields[name].(string)
 	if !ok {
@@ -269,18 +284,18 @@ const maxOddIndexes = 2 << 20
 // of a list, where the library takes it for one; only the object at that moment tells which it is.
 //
 // Source: S14, B11.
-func apply(operations []operation, document []byte) (_ []byte, err error) {
+func apply(operations []operation, document []byte, fromEnd bool) (_ []byte, err error) {
 	start, decoded := 0, 0
 	for i := range operations {
 		op := &operations[i]
-		containers := append(oddIndexes(op.path), oddIndexes(op.from)...)
+		containers := append(oddIndexes(op.path, fromEnd), oddIndexes(op.from, fromEnd)...)
 		if len(containers) == 0 {
 			continue
 		}
 		if decoded += len(document) + lengthOf(operations[start:i]); decoded > maxOddIndexes {
 			return nil, tooLarge("the patch has too many names that look like indexes for an object of this size")
 		}
-		if document, err = applyAll(operations[start:i], document); err != nil {
+		if document, err = applyAll(operations[start:i], document, fromEnd); err != nil {
 			return nil, err
 		}
 		start = i
@@ -294,13 +309,13 @@ func apply(operations []operation, document []byte) (_ []byte, err error) {
 			}
 		}
 	}
-	return applyAll(operations[start:], document)
+	return applyAll(operations[start:], document, fromEnd)
 }
 
 // applyAll runs the library. It is given what was decoded and not the body, so that it cannot
 // interpret duplicate names or numbers differently. The library is known to panic when a list that
 // contains null is tested. A panic must only fail the request.
-func applyAll(operations []operation, document []byte) (out []byte, err error) {
+func applyAll(operations []operation, document []byte, fromEnd bool) (out []byte, err error) {
 	patch := make(jsonpatch.Patch, len(operations))
 	for i := range operations {
 		if patch[i], err = operations[i].encoded(); err != nil {
@@ -312,7 +327,7 @@ func applyAll(operations []operation, document []byte) (out []byte, err error) {
 			err = errors.New("an operation does not fit the object")
 		}
 	}()
-	return patch.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes})
+	return patch.ApplyWithOptions(document, &jsonpatch.ApplyOptions{AccumulatedCopySizeLimit: MaxCopiedBytes, SupportNegativeIndices: fromEnd})
 }
 
 // encoded returns the operation as the library decodes one. Its decoder would read each value twice,

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kindwright/kindwright/internal/patch"
+	"github.com/kindwright/kindwright/status"
 )
 
 func TestPOL_05_Operations(t *testing.T) {
@@ -57,4 +58,33 @@ func TestPOL_05_Operations(t *testing.T) {
 	require.ErrorIs(t, err, patch.ErrTest)
 	_, err = patch.Operations(original, make([]patch.Operation, patch.MaxOperations+1))
 	require.ErrorContains(t, err, "The allowed maximum operations in a JSON patch is 10000")
+}
+
+func TestPATCH_06_Lenient(t *testing.T) {
+	object := func() map[string]any {
+		return map[string]any{"l": []any{"a", "b", "c"}, "m": map[string]any{"-1": "x"}}
+	}
+	for body, want := range map[string]map[string]any{
+		`[{"op":"replace","path":"/l/-1","value":"z"},{"op":"replace","path":"/n","value":1}]`:     {"l": []any{"a", "b", "z"}, "m": object()["m"], "n": int64(1)},
+		`[{"op":"remove","path":"/l/-3"},{"op":"add","path":"/l/-1","value":"z"}]`:                 {"l": []any{"b", "c", "z"}, "m": object()["m"]},
+		`[{"op":"test","path":"/l/-2","value":"b"},{"op":"replace","path":"/m/-2","value":"y"}]`:   {"l": object()["l"], "m": map[string]any{"-1": "x", "-2": "y"}},
+		`[{"op":"replace","path":"/m"},{"op":"add","path":"/n"},{"op":"test","path":"/o"}]`:        {"l": object()["l"], "m": nil, "n": nil},
+		`[{"op":"move","from":"/l/-1","path":"/l/0"},{"op":"copy","from":"/l/-1","path":"/last"}]`: {"l": []any{"c", "a", "b"}, "m": object()["m"], "last": "b"},
+	} {
+		got, err := patch.JSON(object(), []byte(body), patch.Options{Lenient: true})
+		require.NoError(t, err, body)
+		require.Equal(t, want, got, body)
+	}
+	for body, code := range map[string]int{
+		`[{"op":"replace","path":"/l/-4","value":"z"}]`: 422, `[{"op":"remove","path":"/l/-4"}]`: 422, `[{"op":"add","path":"/l/-5","value":1}]`: 422,
+		`[{"op":"replace","path":"/l/-01","value":1}]`: 422, `[{"op":"replace","path":"/l/+1","value":1}]`: 422, `[{"op":"test","path":"/l/-9"}]`: 422,
+		`[{"op":"remove","path":"/l/-99999999999999999999"}]`: 422, `[{"op":"replace","path":"/a/b","value":1}]`: 422,
+		`[{"op":"twist","path":"/l"}]`: 422, `[{"op":"add","value":1}]`: 422, `[{"path":"/l"}]`: 422, `[{"op":"copy","path":"/l"}]`: 422,
+		`[{"op":1,"path":"/l"}]`: 400, `[{"op":"add","path":7}]`: 400, `[{"op":"move","path":"/l","from":[]}]`: 400, `[7]`: 400, `{}`: 400,
+	} {
+		_, err := patch.JSON(object(), []byte(body), patch.Options{Lenient: true})
+		require.Equal(t, code, status.CodeOf(err), "%s: %v", body, err)
+		_, err = patch.JSON(object(), []byte(body), patch.Options{})
+		require.Contains(t, []int{400, 422}, status.CodeOf(err), "%s: %v", body, err)
+	}
 }

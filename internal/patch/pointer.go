@@ -48,20 +48,23 @@ func within(inner, outer string) bool {
 }
 
 // looksLikeIndex reports whether a token is a number that the library takes for an index, although
-// RFC 6901 does not: "01", "+0", "-1".
-func looksLikeIndex(token string) bool {
+// RFC 6901 does not: "01", "+0", "-1". With fromEnd, "-1" is an index.
+func looksLikeIndex(token string, fromEnd bool) bool {
 	digits := strings.TrimLeft(token, "+-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
+		return false
+	}
+	if n, err := strconv.Atoi(token); fromEnd && err == nil && n < 0 && strconv.Itoa(n) == token {
 		return false
 	}
 	return digits != token || len(digits) > 1 && digits[0] == '0'
 }
 
 // oddIndexes returns the pointers to what contains the tokens that only look like an index.
-func oddIndexes(pointer string) (containers []string) {
+func oddIndexes(pointer string, fromEnd bool) (containers []string) {
 	at := 0
 	for i, token := range strings.Split(pointer, "/") {
-		if i > 0 && looksLikeIndex(token) {
+		if i > 0 && looksLikeIndex(token, fromEnd) {
 			containers = append(containers, pointer[:at-1])
 		}
 		at += len(token) + 1

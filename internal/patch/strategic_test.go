@@ -72,6 +72,8 @@ var strategicCases = map[string]struct{ original, patch, want string }{
 	"PATCH-09 scalars are added once":            {`{"words":["a","b"]}`, `{"words":["b","c"]}`, `{"words":["a","b","c"]}`},
 	"PATCH-09 a list without strategy":           {`{"plain":["a","b"]}`, `{"plain":["c"]}`, `{"plain":["c"]}`},
 	"PATCH-09 a list of objects without one":     {`{"objects":[{"name":"a","image":"x"}]}`, `{"objects":[{"name":"a"}]}`, `{"objects":[{"name":"a"}]}`},
+	"PATCH-17 no directives in such a list":      {`{"objects":[{"name":"a","image":"x"}]}`, `{"objects":[{"name":"a","$patch":"delete"},{"name":"b"}]}`, `{"objects":[{"$patch":"delete","name":"a"},{"name":"b"}]}`},
+	"PATCH-17 but where there are no items":      {`{"objects":[]}`, `{"objects":[{"name":"a","$patch":"delete"},{"name":"b"}]}`, `{"objects":[{"name":"b"}]}`},
 	"PATCH-09 a list removed":                    {`{"words":["a"],"containers":[{"name":"a"}]}`, `{"words":null,"containers":null}`, `{}`},
 	"PATCH-09 an empty list merges nothing":      {`{"words":["a"],"containers":[{"name":"a"}]}`, `{"words":[],"containers":[]}`, `{"containers":[{"name":"a"}],"words":["a"]}`},
 	"PATCH-09 our own tags: set":                 {`{"tags":["a"]}`, `{"tags":["b"]}`, `{"tags":["b","a"]}`},

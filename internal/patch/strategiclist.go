@@ -39,11 +39,16 @@ func (s *strategic) list(original, patch, order []any, schema *openapi.Schema) (
 	return s.items(original, patch, order, items, s.identities(how, items))
 }
 
-// replaced returns a list that is not merged: the list of the patch without directives or, if the
-// patch has none, the original.
+// replaced returns a list that is not merged: the list of the patch or, if the patch has none, the
+// original. Instead of items that there are, those of the patch are taken as they are: kube-apiserver
+// does not look for directives in them, and reports these as unknown fields. Where there are none, items
+// with a directive are left out.
 func (s *strategic) replaced(original, patch []any, items *openapi.Schema) ([]any, error) {
-	if patch == nil {
+	switch {
+	case patch == nil:
 		return original, nil
+	case len(original) > 0:
+		return patch, nil
 	}
 	out := make([]any, 0, len(patch))
 	for _, item := range patch {

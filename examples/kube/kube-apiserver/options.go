@@ -348,6 +348,7 @@ func (o *options) settings() []kindwright.Option {
 
 		WrongTypeIsBadRequest: true,
 		DeletionIsImmutable:   true,
+		LenientPatches:        true,
 		ExpressionPrices:      true,
 		ResetByEmptyList:      true,
 	}
