@@ -23,7 +23,8 @@ import (
 
 // Fairness shares what the server does at once by objects of the API: FlowSchema says which requests
 // belong together, PriorityLevelConfiguration which part they have of the sum of Limits.Reads and
-// Limits.Writes. A request waits for a quarter of its time at most, and is then answered with 429.
+// Limits.Writes. A request waits for a quarter of its time at most, and is then answered with 429. Its
+// Retry-After is a second, and up to 32 where a level turns many away.
 // Watches count until their answer begins, other streams and connections do not count, and nobody counts while
 // the rest of their body does not come. The limits of Limits for one user's reads
 // and writes do not hold then; all others do.
@@ -81,7 +82,7 @@ func (s *Server) seat(w http.ResponseWriter, r *http.Request, x *request.Exchang
 	tellPlace(w, &place)
 	if reason != "" {
 		negotiate.Linger(w, r)
-		negotiate.WriteError(w, r, status.TooManyRequests(noSeat(reason), retryWhenBusy))
+		negotiate.WriteError(w, r, status.TooManyRequests(noSeat(reason), place.RetryAfter()))
 		return place, false
 	}
 	return place, true
@@ -145,7 +146,7 @@ func (h *heldSeat) Return(ctx context.Context) error {
 	defer h.mu.Unlock()
 	h.waiting.Release()
 	if reason != "" {
-		return status.TooManyRequests(noSeat(reason), retryWhenBusy)
+		return status.TooManyRequests(noSeat(reason), place.RetryAfter())
 	}
 	h.place, h.away = place, false
 	return nil

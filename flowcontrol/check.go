@@ -202,9 +202,14 @@ func CheckLevel(name string, s *LevelSpec, at status.Field) {
 		checkLimited(s, at)
 	}
 	for _, fixed := range Mandatory().Levels {
-		if fixed.Name == name && !fixedLevel(s, &fixed.Spec) {
-			at.Invalid(s, fmt.Sprintf("spec of '%s' must equal the fixed value", name))
+		if fixed.Name != name || fixedLevel(s, &fixed.Spec) {
+			continue
 		}
+		free := ""
+		if name == NameExempt {
+			free = " except the 'spec.exempt' field"
+		}
+		at.Invalid(s, fmt.Sprintf("spec of '%s'%s must equal the fixed value", name, free))
 	}
 }
 

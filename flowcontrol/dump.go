@@ -14,26 +14,34 @@ import (
 )
 
 // Dump shows what happens at the moment, one line for each of what: priority_levels, queues (those that
-// have requests), or requests (how many, by schema). ok is false for other words.
+// have requests), or requests (how many, by schema). The first two have the columns of kube-apiserver, and
+// levels one more, Seats. A level that goes is gone at once, so that none is quiescing. ok is false for
+// other words.
 func (c *Controller) Dump(what string) (text string, ok bool) {
 	var rows [][]any
 	switch what {
 	case "priority_levels":
 		rows = append(rows, []any{
-			"PriorityLevelName", "ActiveQueues", "IsIdle", "WaitingRequests", "ExecutingRequests", "Seats",
-			"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests",
+			"PriorityLevelName", "ActiveQueues", "IsIdle", "IsQuiescing", "WaitingRequests", "ExecutingRequests",
+			"DispatchedRequests", "RejectedRequests", "TimedoutRequests", "CancelledRequests", "Seats",
 		})
 		for _, l := range c.states() {
 			rows = append(rows, []any{
-				l.name, l.ActiveQueues, l.Running+l.Waiting == 0, l.Waiting, l.Running, l.Seats,
-				l.Ended[flow.Seated], l.Ended[flow.QueueFull] + l.Ended[flow.NoSeat], l.Ended[flow.TimedOut], l.Ended[flow.Cancelled],
+				l.name, l.ActiveQueues, l.Running+l.Waiting == 0, false, l.Waiting, l.Running,
+				l.Ended[flow.Seated], l.Ended[flow.QueueFull] + l.Ended[flow.NoSeat], l.Ended[flow.TimedOut], l.Ended[flow.Cancelled], l.Seats,
 			})
 		}
 	case "queues":
-		rows = append(rows, []any{"PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR"})
+		rows = append(rows, []any{
+			"PriorityLevelName", "Index", "PendingRequests", "ExecutingRequests", "SeatsInUse", "NextDispatchR",
+			"InitialSeatsSum", "MaxSeatsSum", "TotalWorkSum",
+		})
 		for _, l := range c.states() {
 			for _, q := range l.Queues {
-				rows = append(rows, []any{l.name, q.Number, q.Waiting, q.Running, q.RunningSeats, fmt.Sprintf("%.8fss", q.Turn)})
+				rows = append(rows, []any{
+					l.name, q.Number, q.Waiting, q.Running, q.RunningSeats, seatSeconds(q.Turn),
+					q.WaitingSeats, q.WaitingSeats, seatSeconds(q.WaitingWork),
+				})
 			}
 		}
 	case "requests":
@@ -59,6 +67,8 @@ func (c *Controller) Dump(what string) (text string, ok bool) {
 	_ = table.Flush()
 	return out.String(), true
 }
+
+func seatSeconds(n float64) string { return fmt.Sprintf("%.8fss", n) }
 
 type namedState struct {
 	name string

@@ -74,7 +74,8 @@ type share struct {
 	level  *flow.Level
 	exempt bool
 	flow.Share
-	last apiserver.FlowLevel
+	last    apiserver.FlowLevel
+	refused refusals
 }
 
 // NewController returns a controller that knows no objects yet.
@@ -323,6 +324,7 @@ func (c *Controller) Enter(ctx context.Context, a *authz.Attributes, width int, 
 		s.series.Began(waited)
 	} else {
 		s.series.Refused(outcome.Reason(), waited)
+		s.share.refused.note(p.began)
 	}
 	return p, outcome.Reason()
 }

@@ -150,6 +150,15 @@ func TestAPF_05_Checks(t *testing.T) {
 		require.Len(t, f.Errors(), 1, c.field)
 		require.Equal(t, c.field, f.Errors()[0].Field)
 	}
+	for name, want := range map[string]string{
+		"exempt":    "spec of 'exempt' except the 'spec.exempt' field must equal the fixed value",
+		"catch-all": "spec of 'catch-all' must equal the fixed value",
+	} {
+		f := &status.Fields{}
+		spec := flowcontrol.LevelSpec{Type: "Exempt", Limited: &flowcontrol.Limited{}}
+		flowcontrol.CheckLevel(name, &spec, f.At("spec"))
+		require.Contains(t, status.Invalid(meta.GroupKind{Kind: "PriorityLevelConfiguration"}, name, f.Errors()).Error(), want)
+	}
 	f := &status.Fields{}
 	spec := queue(64, 8, 50)
 	flowcontrol.CheckLevel("x", &spec, f.At("spec"))

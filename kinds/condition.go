@@ -96,20 +96,20 @@ func (r *round) conditions(before []NamespaceCondition, now meta.Time) []Namespa
 	for _, c := range []NamespaceCondition{
 		condition("NamespaceDeletionDiscoveryFailure", len(r.unread) > 0,
 			"DiscoveryFailed", fmt.Sprintf("Discovery failed for some groups, %d failing: %s", len(r.unread), failures(r.unread)),
-			"ResourcesDiscovered", "All kinds could be read"),
+			"ResourcesDiscovered", "All resources successfully discovered"),
 		condition("NamespaceDeletionGroupVersionParsingFailure", false, // a version that does not parse cannot be installed
-			"", "", "ParsedGroupVersions", "The versions of all kinds are known"),
+			"", "", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
 		condition("NamespaceDeletionContentFailure", len(r.failed) > 0,
 			"ContentDeletionFailed", fmt.Sprintf("Failed to delete all resource types, %d remaining: %s",
 				len(r.failed), failures(r.failed)),
-			"ContentDeleted", "No deletion of content has failed"),
+			"ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
 		condition("NamespaceContentRemaining", len(r.left) > 0,
 			"SomeResourcesRemain", "Some resources are remaining: "+counts(dotted(r.left), "%s has %d resource instances"),
-			"ContentRemoved", "All content has been removed"),
+			"ContentRemoved", "All content successfully removed"),
 		condition("NamespaceFinalizersRemaining", len(r.held) > 0,
 			"SomeFinalizersRemain",
 			"Some content in the namespace has finalizers remaining: "+counts(r.held, "%s in %d resource instances"),
-			"ContentHasNoFinalizers", "No finalizer holds content"),
+			"ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 	} {
 		c.LastTransitionTime = now
 		i := slices.IndexFunc(out, func(b NamespaceCondition) bool { return b.Type == c.Type })

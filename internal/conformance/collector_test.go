@@ -213,7 +213,8 @@ func TestZ15_GC_04_AnOwnerInAnotherNamespaceIsAbsent(t *testing.T) {
 			if at(e, "reason") == "OwnerRefInvalidNamespace" {
 				told = append(told, at(e, "involvedObject", "name"))
 				require.Equal(t, "Warning", at(e, "type"))
-				require.Contains(t, at(e, "message"), there.text("metadata", "uid"))
+				require.Equal(t, "ownerRef [shop.example.com/v1/Widget, namespace: default, name: a, uid: "+there.text("metadata", "uid")+
+					`] does not exist in namespace "default"`, at(e, "message"))
 			}
 		}
 		require.ElementsMatch(t, []any{"x", "y"}, told)

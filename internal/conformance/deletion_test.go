@@ -536,7 +536,9 @@ func TestDEL_11_WordsOfPreconditions(t *testing.T) {
 		w := s.widget("w", "")
 		uid, version := w.text("metadata", "uid"), w.version()
 		for _, path := range []string{widgetPath + "/w", widgetPath} {
-			s.do("DELETE", path, `{"preconditions":{"uid":"other"}}`).refused(409, "Conflict", "the UID in the precondition (other) "+
+			a := s.do("DELETE", path, `{"preconditions":{"uid":"other"}}`)
+			require.Equal(t, "Widget", a.at("details", "kind"), "others name the resource")
+			a.refused(409, "Conflict", `Operation cannot be fulfilled on Widget.shop.example.com "w": the UID in the precondition (other) `+
 				"does not match the UID in record ("+uid+"). The object might have been deleted and then recreated")
 			s.do("DELETE", path, `{"preconditions":{"resourceVersion":"1"}}`).refused(409, "Conflict", "the ResourceVersion in the precondition (1) "+
 				"does not match the ResourceVersion in record ("+version+"). The object might have been modified")

@@ -404,7 +404,7 @@ func TestQUERY_16_QUERY_17_DeleteOptionsInTheQuery(t *testing.T) {
 			s.do("DELETE", path+"?propagationPolicy=", "").refused(422, "Invalid", "").because("FieldValueNotSupported", "propagationPolicy", "")
 			s.do("DELETE", path, `{"propagationPolicy":""}`).refused(422, "Invalid", "").because("FieldValueNotSupported", "propagationPolicy", "")
 			s.do("DELETE", path+"?propagationPolicy=Foo", "").refused(422, "Invalid", "").
-				because("FieldValueNotSupported", "propagationPolicy", `supported values: "Orphan", "Background", "Foreground"`)
+				because("FieldValueNotSupported", "propagationPolicy", `supported values: "Foreground", "Background", "Orphan", "nil"`)
 			s.do("DELETE", path+"?propagationPolicy=Orphan&orphanDependents=true", "").refused(422, "Invalid", "").
 				because("FieldValueInvalid", "propagationPolicy", "orphanDependents")
 		}

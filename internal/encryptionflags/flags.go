@@ -41,6 +41,9 @@ func (f *Flags) Check() []error {
 	return nil
 }
 
+// Reloads reports whether the file is read again when it changes.
+func (f *Flags) Reloads() bool { return f.reload }
+
 // CheckFile reads the file, so that a program can fail before it makes anything.
 func (f *Flags) CheckFile() error {
 	if f.file == "" {

@@ -170,17 +170,19 @@ func readDeleted(ctx context.Context, d *deletion) (err error) {
 	return nil
 }
 
-// checkPreconditions checks the preconditions of the request (DEL-11, W9), and reads the object.
+// checkPreconditions checks the preconditions of the request (DEL-11, W9), and reads the object. As in
+// kube-apiserver, its errors name the kind where others name the resource.
 func checkPreconditions(ctx context.Context, d *deletion) (err error) {
 	o, r, name := d.opts, d.served.Kind, d.target.Name
+	kind := meta.GroupResource{Group: r.Group, Resource: r.Names.Kind}
 	switch uid := d.entry.UID(); {
 	case o.Unmet != "":
-		return status.Conflict(r.GroupResource(), name, "Precondition failed: "+o.Unmet)
+		return status.Conflict(kind, name, "Precondition failed: "+o.Unmet)
 	case o.UID != "" && o.UID != uid:
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). "+
+		return status.Conflict(kind, name, fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s). "+
 			"The object might have been deleted and then recreated", tree.Cut(string(o.UID)), uid))
 	case o.ResourceVersion != 0 && o.ResourceVersion != d.entry.Revision():
-		return status.Conflict(r.GroupResource(), name, fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+		return status.Conflict(kind, name, fmt.Sprintf("the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
 			"The object might have been modified", o.ResourceVersion, d.entry.Revision()))
 	}
 	d.old, err = d.readOld(ctx)

@@ -357,7 +357,7 @@ type State struct {
 	Exempt           bool
 	Running, Waiting int // requests
 	RunningSeats     int
-	ActiveQueues     int
+	ActiveQueues     int                   // those in which requests wait
 	Ended            [Cancelled + 1]uint64 // since the start, by Outcome
 	Use              Use
 	VirtualTime      float64      // in seconds of a seat
@@ -366,8 +366,10 @@ type State struct {
 
 // QueueState is what a queue does at a moment.
 type QueueState struct {
-	Number, Running, Waiting, RunningSeats int
-	Turn                                   float64
+	Number, Running, Waiting   int
+	RunningSeats, WaitingSeats int
+	Turn                       float64
+	WaitingWork                float64 // what is assumed of those that wait, in seconds of a seat
 }
 
 // State returns what the level does now.
@@ -378,10 +380,16 @@ func (l *Level) State() State {
 	s := State{
 		Use:   l.use,
 		Seats: l.seats, Exempt: l.exempt, Running: l.running, Waiting: l.waiting, RunningSeats: l.runningSeats,
-		ActiveQueues: len(l.queues), Ended: l.ended, VirtualTime: l.virtual,
+		Ended: l.ended, VirtualTime: l.virtual,
 	}
 	for _, q := range l.queues {
-		s.Queues = append(s.Queues, QueueState{q.number, q.running, len(q.waiting), q.runningSeats, q.turn})
+		if len(q.waiting) > 0 {
+			s.ActiveQueues++
+		}
+		s.Queues = append(s.Queues, QueueState{
+			Number: q.number, Running: q.running, Waiting: len(q.waiting), RunningSeats: q.runningSeats, WaitingSeats: q.waitingSeats,
+			Turn: q.turn, WaitingWork: float64(q.waitingSeats) * assumedService.Seconds(),
+		})
 	}
 	slices.SortFunc(s.Queues, func(a, b QueueState) int { return a.Number - b.Number })
 	return s

@@ -57,7 +57,7 @@ func TestAPF_05_AboveTheLimit(t *testing.T) {
 		seat.Leave()
 		waiting.Wait()
 		s := queue.State()
-		require.Zero(t, s.Running+s.Waiting+s.RunningSeats+s.ActiveQueues)
+		require.Zero(t, s.Running+s.Waiting+s.RunningSeats+len(s.Queues))
 		require.Equal(t, []uint64{3, 1, 0, 1, 1}, s.Ended[:])
 	})
 }
@@ -205,7 +205,7 @@ func TestAPF_03_LevelAgainstItsRules(t *testing.T) {
 		}
 		all.Wait()
 		s := l.State()
-		require.Zero(t, s.Running+s.Waiting+s.RunningSeats+s.ActiveQueues, "%+v", s)
+		require.Zero(t, s.Running+s.Waiting+s.RunningSeats+len(s.Queues), "%+v", s)
 		require.Zero(t, running.Load())
 	})
 }

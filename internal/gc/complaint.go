@@ -78,7 +78,7 @@ func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReferen
 			"apiVersion": r.APIVersion(), "kind": r.Names.Kind, "namespace": facts.Namespace, "name": facts.Name,
 			"uid": facts.UID, "resourceVersion": o.entry.Revision().String(),
 		},
-		"type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": "the owner " + owner + " " + why,
+		"type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": notThere(ref, facts.Namespace),
 		"source": map[string]any{"component": "garbage-collector-controller"}, "reportingComponent": "garbage-collector-controller",
 		"firstTimestamp": now, "lastTimestamp": now, "count": 1,
 	})
@@ -89,6 +89,12 @@ func (s *session) complain(ctx context.Context, o *object, ref meta.OwnerReferen
 	if err != nil {
 		s.log.V(1).Info("Failed to record an event for it.", "reason", err.Error())
 	}
+}
+
+// notThere is the message of the event, in Kubernetes' words. Clients chose the values of the reference.
+func notThere(ref meta.OwnerReference, namespace string) string {
+	return fmt.Sprintf("ownerRef [%.100s/%.100s, namespace: %s, name: %.253s, uid: %.100s] does not exist in namespace %q",
+		ref.APIVersion, ref.Kind, namespace, ref.Name, ref.UID, namespace)
 }
 
 // shortened cuts a name so that a generated suffix fits.

@@ -110,7 +110,7 @@ func (q Query) ValidateDelete() error {
 	case "Orphan", "Background", "Foreground":
 	default:
 		if q.Raw.Has("propagationPolicy") { // an empty one is invalid too
-			f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Orphan", "Background", "Foreground")
+			f.At("propagationPolicy").NotSupported(q.PropagationPolicy, "Foreground", "Background", "Orphan", "nil")
 		}
 	}
 	if q.OrphanDependents != nil && q.PropagationPolicy != "" {

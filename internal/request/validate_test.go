@@ -175,7 +175,9 @@ func TestDEL_10_12_DeleteOptions(t *testing.T) {
 		require.NoError(t, query(t, "DELETE "+W+"/x?propagationPolicy="+v).ValidateDelete())
 	}
 	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=").ValidateDelete(), "DeleteOptions"), 1)
-	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=orphan").ValidateDelete(), "DeleteOptions"), 1)
+	require.Equal(t, []string{
+		`FieldValueNotSupported propagationPolicy: Unsupported value: "orphan": supported values: "Foreground", "Background", "Orphan", "nil"`,
+	}, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=orphan").ValidateDelete(), "DeleteOptions"))
 	require.Len(t, causes(t, query(t, "DELETE "+W+"/x?propagationPolicy=Orphan&orphanDependents=true").ValidateDelete(), "DeleteOptions"), 1)
 	require.NoError(t, query(t, "DELETE "+W+"/x?orphanDependents=true").ValidateDelete())
 }

@@ -180,6 +180,22 @@ func TestHEALTH_17_ChecksHaveTheNamesOfKubernetes(t *testing.T) {
 	require.ErrorContains(t, checkCertificate(certificate, time.Now().AddDate(50, 0, 0)), "expired")
 }
 
+// The file of --encryption-provider-config is looked after by a hook that has a check of its own, which is
+// there only if the file is read again.
+func TestHEALTH_17_ReloadOfTheEncryptionConfiguration(t *testing.T) {
+	const check = "poststarthook/start-encryption-provider-config-automatic-reload"
+	file := filepath.Join(t.TempDir(), "encryption.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n"+
+		"resources:\n- {resources: [secrets], providers: [{identity: {}}]}\n"), 0o600))
+	s := run(t, "--data-dir="+t.TempDir(), "--encryption-provider-config="+file, "--encryption-provider-config-automatic-reload")
+	for _, endpoint := range []string{"/healthz", "/livez", "/readyz"} {
+		require.Equal(t, "ok", s.text(t, "master", endpoint+"/"+check, 200))
+	}
+	require.Equal(t, "ok", s.text(t, "master", "/healthz/kms-providers", 200))
+	once := run(t, "--data-dir="+t.TempDir(), "--encryption-provider-config="+file)
+	once.text(t, "master", "/healthz/"+check, 404)
+}
+
 // servingPair writes a certificate for a host.
 func servingPair(t *testing.T, host string) kindwright.KeyPair {
 	t.Helper()

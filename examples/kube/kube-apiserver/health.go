@@ -33,10 +33,18 @@ func healthNames() []string {
 // expiresSoon is how long before its end a certificate counts as about to expire.
 const expiresSoon = 24 * time.Hour
 
+// reloadName is the check of kube-apiserver that stands for what reads the file of
+// --encryption-provider-config again. What that finds wrong says the check kms-providers.
+const reloadName = "poststarthook/start-encryption-provider-config-automatic-reload"
+
 // healthChecks adds the names of kube-apiserver's checks.
-func healthChecks() kindwright.Option {
+func (o *options) healthChecks() kindwright.Option {
+	names := healthNames()
+	if o.encryption.Reloads() {
+		names = append(names, reloadName)
+	}
 	var checks []health.Check
-	for _, name := range healthNames() {
+	for _, name := range names {
 		checks = append(checks, health.Check{Name: name, Check: func(context.Context) error { return nil }})
 	}
 	return kindwright.CheckHealth(health.Health|health.Live|health.Ready, checks...)

@@ -147,7 +147,7 @@ func (o *options) serveObserved(ctx context.Context, log logr.Logger, errOut io.
 		kindwright.LogTo(log),
 		kindwright.Audit(policy, sinks...),
 		kindwright.Admit(append(o.plugins(), images...)...),
-		healthChecks(), certificateCheck(certificate),
+		o.healthChecks(), certificateCheck(certificate),
 		kindwright.CheckHealth(health.Health|health.Ready, checks...),
 	)...)
 	if err != nil {
