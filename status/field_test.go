@@ -125,7 +125,7 @@ func TestFieldProblems(t *testing.T) {
 		`f: Invalid value: true: d`,
 		`f: Invalid value: null: d`,
 		`f: Invalid value: 0: d`,
-		`f: Invalid value: {"a":1,"b":["<"]}: d`,
+		`f: Invalid value: {"a":1,"b":["\u003c"]}: d`,
 		`f: Invalid value: ["x"]: d`,
 		`f: Invalid value: "2024-01-02T03:04:05Z": d`,
 		`f: Invalid value: NaN: d`,
@@ -168,6 +168,18 @@ func TestLongValuesAreCut(t *testing.T) {
 		require.Less(t, len(m), 5000)
 		require.True(t, utf8.ValidString(m))
 		require.True(t, strings.HasSuffix(m, "…: d"), m)
+	}
+}
+
+// A value with parts is shown as package encoding/json writes it, and a text alone as it is.
+func TestValuesAreEscapedAsInJSON(t *testing.T) {
+	for want, v := range map[string]any{
+		`{"rule":"self.a \u003c 1 \u0026\u0026 self.b \u003e 2"}`: map[string]any{"rule": "self.a < 1 && self.b > 2"},
+		`["\u2028\u2029é"]`:     []string{"\u2028\u2029é"},
+		`"self.a < 1 && b > 2"`: "self.a < 1 && b > 2",
+	} {
+		m := status.FieldError{Type: meta.CauseFieldValueInvalid, Field: "f", Value: v, Detail: "d"}.Message()
+		require.Equal(t, "Invalid value: "+want+": d", m)
 	}
 }
 

@@ -79,3 +79,16 @@ func TestCRD_21_TheEndOfADefinition(t *testing.T) {
 	require.Equal(t, `shirts.shop.example.com "a" is forbidden: create not allowed while custom resource definition is terminating`, answer["message"])
 	require.Equal(t, "a", at(answer, "details/name"))
 }
+
+// Nothing is stored in a version when no version is the storage version, and rules are shown as they are in JSON.
+func TestCRD_05_ValuesAreShownAsInKubernetes(t *testing.T) {
+	srv := start(t, crd.Kinds())
+	code, answer := call(t, srv, "POST", definitions, strings.Replace(shirts, `"storage":true`, `"storage":false`, 1))
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `status.storedVersions: Invalid value: null: must have at least one stored version`)
+
+	code, answer = call(t, srv, "POST", definitions, strings.Replace(shirts, `"minimum":1`, `"x-kubernetes-validations":[{"rule":"self.a > 0 && true"}]`, 1))
+	require.Equal(t, 422, code, "%v", answer)
+	require.Contains(t, answer["message"], `Invalid value: {"Rule":"self.a \u003e 0 \u0026\u0026 true",`)
+	require.Contains(t, answer["message"], "| self.a > 0 && true")
+}

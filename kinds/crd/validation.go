@@ -219,7 +219,7 @@ func validateImmutable(c, old *CustomResourceDefinition, f *status.Fields) {
 func validateStoredVersions(c *CustomResourceDefinition, at status.Field) {
 	stored := c.Status.StoredVersions
 	if len(stored) == 0 {
-		at.Invalid(nonNil(stored), "must have at least one stored version")
+		at.Invalid(nil, "must have at least one stored version") // Kubernetes shows a list that is not there
 		return
 	}
 	named := map[string]bool{}
@@ -293,11 +293,4 @@ func approvalOf(c *CustomResourceDefinition) (approval, string) {
 	}
 	return approvalInvalid, fmt.Sprintf("protected groups must have approval annotation %q with either a URL or a reason starting with \"unapproved\", "+
 		"see https://github.com/kubernetes/enhancements/pull/1111", approvalAnnotation)
-}
-
-func nonNil(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
 }
