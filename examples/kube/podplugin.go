@@ -22,9 +22,14 @@ var priorityClassResource = meta.GroupVersionResource{
 
 // podPlugins are asked before policies and webhooks, which therefore see the values that they set.
 func (c *cluster) podPlugins() []admission.Plugin {
-	rules := []admission.Rule{onCore(admission.Create, "pods"), onCore(admission.Update, "pods")}
 	return []admission.Plugin{
-		{Name: priorityName, Rules: rules, Mutator: admission.MutatorFunc(prioritize)},
+		{
+			Name: priorityName, Mutator: admission.MutatorFunc(prioritize), Validator: admission.ValidatorFunc(onlyDefaultClass),
+			Rules: []admission.Rule{
+				onCore(admission.Create, "pods"), onCore(admission.Update, "pods"),
+				{Operations: []admission.Operation{admission.Create, admission.Update}, Groups: []string{schedulingv1.GroupName}, Resources: []string{"priorityclasses"}},
+			},
+		},
 		tolerationseconds.Plugin(tolerationseconds.Options{NotReadySeconds: c.NotReadySeconds, UnreachableSeconds: c.UnreachableSeconds}),
 	}
 }
@@ -40,6 +45,9 @@ const (
 // prioritize gives a new pod the priority of its class. A replaced pod keeps its priority, so that a
 // client may send again what it created the pod from.
 func prioritize(ctx context.Context, r *admission.Request) (map[string]any, error) {
+	if r.Resource.Group == schedulingv1.GroupName {
+		return admission.Allowed(r)
+	}
 	if r.OldObject != nil {
 		var edits []admission.Edit
 		for _, field := range []string{"priority", "preemptionPolicy"} {
@@ -73,6 +81,25 @@ func prioritize(ctx context.Context, r *admission.Request) (map[string]any, erro
 	return admission.Patched(r, edits...)
 }
 
+// onlyDefaultClass rejects a second class that is the one of pods without a class.
+func onlyDefaultClass(ctx context.Context, r *admission.Request) error {
+	if r.Resource.Group != schedulingv1.GroupName || at(r.Object, "globalDefault") != true {
+		return nil
+	}
+	if r.Server == nil {
+		return refused(r, errNoServer.Error())
+	}
+	class, err := defaultPriorityClass(ctx, r)
+	if err != nil || class == nil {
+		return err
+	}
+	name := word(at(class, "metadata", "name"))
+	if r.OldObject != nil && name == word(at(r.Object, "metadata", "name")) {
+		return nil
+	}
+	return refused(r, "PriorityClass "+name+" is already marked as default. Only one default can exist")
+}
+
 // priorityClass returns the class that a pod names, or else the default class. It is empty if there
 // is none.
 func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.PriorityClass, error) {
@@ -90,20 +117,26 @@ func priorityClass(ctx context.Context, r *admission.Request) (*schedulingv1.Pri
 		}
 		return decode[schedulingv1.PriorityClass](class)
 	}
-	var found map[string]any
-	for class, err := range r.Server.List(ctx, priorityClassResource, "") {
-		if err != nil {
-			return nil, err
-		}
-		if at(class, "globalDefault") != true {
-			continue
-		}
-		if found == nil || number(at(class, "value")) < number(at(found, "value")) {
-			found = class
-		}
+	found, err := defaultPriorityClass(ctx, r)
+	if err != nil {
+		return nil, err
 	}
 	if found == nil {
 		return &schedulingv1.PriorityClass{}, nil
 	}
 	return decode[schedulingv1.PriorityClass](found)
+}
+
+// defaultPriorityClass returns the class of pods without a class, or nil. If there are several, because they were created at
+// the same time, it is the lowest.
+func defaultPriorityClass(ctx context.Context, r *admission.Request) (found map[string]any, err error) {
+	for class, err := range r.Server.List(ctx, priorityClassResource, "") {
+		if err != nil {
+			return nil, err
+		}
+		if at(class, "globalDefault") == true && (found == nil || number(at(class, "value")) < number(at(found, "value"))) {
+			found = class
+		}
+	}
+	return found, nil
 }

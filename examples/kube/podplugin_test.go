@@ -61,3 +61,21 @@ func TestPriorityOfAPodThatSaysAnotherThanItsClass(t *testing.T) {
 		require.Equal(t, `pods "p" is forbidden: `+want, refused["message"])
 	}
 }
+
+// One class is that of pods without a class, as kube-apiserver's plugin Priority says.
+func TestOnePriorityClassIsTheDefault(t *testing.T) {
+	s := serve(t, Options{})
+	const classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+	s.must(t, 201, "POST", classes, `{"metadata":{"name":"low"},"value":1,"globalDefault":true}`)
+	refused := s.must(t, 403, "POST", classes, `{"metadata":{"name":"high"},"value":9,"globalDefault":true}`)
+	require.Equal(t, `priorityclasses.scheduling.k8s.io "high" is forbidden: PriorityClass low is already marked as default. Only one default can exist`, refused["message"])
+	s.must(t, 201, "POST", classes, `{"metadata":{"name":"high"},"value":9}`)
+	s.must(t, 403, "PATCH", classes+"/high", `{"globalDefault":true}`, "Content-Type", merge)
+	s.must(t, 200, "PATCH", classes+"/low", `{"description":"of most pods"}`, "Content-Type", merge)
+	s.must(t, 200, "PATCH", classes+"/low", `{"globalDefault":false}`, "Content-Type", merge)
+	s.must(t, 200, "PATCH", classes+"/high", `{"globalDefault":true}`, "Content-Type", merge)
+
+	without := serve(t, Options{Without: []string{"Priority"}})
+	without.must(t, 201, "POST", classes, `{"metadata":{"name":"low"},"value":1,"globalDefault":true}`)
+	without.must(t, 201, "POST", classes, `{"metadata":{"name":"high"},"value":9,"globalDefault":true}`)
+}
