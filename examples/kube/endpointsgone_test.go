@@ -1,10 +1,6 @@
 package kube
 
-import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
-)
+import "testing"
 
 // What is left of a service's endpoints must not serve the next service of the name.
 func TestServicesTakeTheirEndpointsAlong(t *testing.T) {
