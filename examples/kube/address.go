@@ -320,7 +320,7 @@ func (c *cluster) takePorts(ctx context.Context, s, old *corev1.Service, f *stat
 	if err := c.checkRoom(s, f); err != nil || f.Len() > 0 {
 		return err
 	}
-	return c.givePorts(ctx, s, mine)
+	return c.givePorts(ctx, s, old == nil, mine)
 }
 
 // checkPort reports a node port out of range, or one of another service.
@@ -352,14 +352,14 @@ func (c *cluster) checkRoom(s *corev1.Service, f *status.Fields) error {
 }
 
 // givePorts assigns the node ports that a service still needs.
-func (c *cluster) givePorts(ctx context.Context, s *corev1.Service, mine map[string]bool) error {
+func (c *cluster) givePorts(ctx context.Context, s *corev1.Service, isNew bool, mine map[string]bool) error {
 	if needsPorts(&s.Spec) {
 		for i := range s.Spec.Ports {
 			p := &s.Spec.Ports[i]
 			if p.NodePort != 0 {
 				continue
 			}
-			port, err := c.freePort(ctx, s, i, mine)
+			port, err := c.freePort(ctx, s, i, isNew, mine)
 			if err != nil {
 				return err
 			}
@@ -377,12 +377,12 @@ func (c *cluster) givePorts(ctx context.Context, s *corev1.Service, mine map[str
 	return nil
 }
 
-// freePort finds a node port for one of a service's ports. Two protocols of one port get the same
-// one if it is free.
-func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine map[string]bool) (int32, error) {
+// freePort finds a node port for one of a service's ports. Two protocols of one port of a new service get the same
+// one if it is free, whichever of them names it.
+func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, isNew bool, mine map[string]bool) (int32, error) {
 	p := s.Spec.Ports[i]
-	for _, q := range s.Spec.Ports[:i] {
-		if q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 && !mine[portKey(p.Protocol, q.NodePort)] {
+	for _, q := range s.Spec.Ports {
+		if isNew && q.Port == p.Port && q.Protocol != p.Protocol && q.NodePort != 0 && !mine[portKey(p.Protocol, q.NodePort)] {
 			owner, err := c.owner(ctx, portKey(p.Protocol, q.NodePort))
 			if err != nil || owner == "" {
 				return q.NodePort, err
@@ -393,22 +393,34 @@ func (c *cluster) freePort(ctx context.Context, s *corev1.Service, i int, mine m
 }
 
 // searchPort finds a node port that no service has and that this one does not want for another of
-// its ports.
+// its ports. Users choose ports at the beginning of the range, so these are given out last (KEP-3668).
 func (c *cluster) searchPort(ctx context.Context, seed string, protocol corev1.Protocol, mine map[string]bool) (int32, error) {
 	count := uint64(c.NodePorts[1] - c.NodePorts[0] + 1)
-	found, err := c.free(seed, count, func(n uint64) (bool, error) {
-		key := portKey(protocol, c.NodePorts[0]+int32(n))
-		if mine[key] {
-			return true, nil
+	chosen := staticPorts(count)
+	for _, part := range [][2]uint64{{chosen, count - chosen}, {0, chosen}} {
+		first := c.NodePorts[0] + int32(part[0])
+		found, err := c.free(seed, part[1], func(n uint64) (bool, error) {
+			key := portKey(protocol, first+int32(n))
+			if mine[key] {
+				return true, nil
+			}
+			owner, err := c.owner(ctx, key)
+			return owner != "", err
+		})
+		if err != nil {
+			return 0, err
 		}
-		owner, err := c.owner(ctx, key)
-		return owner != "", err
-	})
-	if err != nil {
-		return 0, err
+		if found >= 0 {
+			return first + int32(found), nil
+		}
 	}
-	if found < 0 {
-		return 0, status.Internal(errors.New("the range of ports of services on nodes is full")).WithMessage("failed to allocate a nodePort: range is full")
+	return 0, status.Internal(errors.New("the range of ports of services on nodes is full")).WithMessage("failed to allocate a nodePort: range is full")
+}
+
+// staticPorts returns how many of the first node ports are left for users to choose.
+func staticPorts(count uint64) uint64 {
+	if count <= 16 {
+		return 0
 	}
-	return c.NodePorts[0] + int32(found), nil
+	return min(max(count/32, 16), 128)
 }

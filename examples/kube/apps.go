@@ -78,7 +78,7 @@ func apps(c *cluster) []registry.Definition {
 			Group: "apps", Version: "v1", Plural: "controllerrevisions", Writes: registry.WriteRules{NoGeneration: true},
 			Table: registry.Table{Columns: columns(
 				made("Controller", "Whose template it was.", controllerName, "metadata.ownerReferences"),
-				text("Revision", "revision", "Which one it was."),
+				made("Revision", "Which one it was.", func(v []any) any { return number(v[0]) }, "revision"),
 			)},
 		}},
 	}

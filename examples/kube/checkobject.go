@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"reflect"
 	"strings"
@@ -13,6 +15,8 @@ import (
 
 	"github.com/kindwright/kindwright/authz/rbac"
 	"github.com/kindwright/kindwright/internal/entries"
+	"github.com/kindwright/kindwright/internal/request"
+	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
 
@@ -114,16 +118,45 @@ const (
 )
 
 func checkPriorityClass(c *schedulingv1.PriorityClass, f *status.Fields) {
-	critical := c.Name == "system-cluster-critical" || c.Name == "system-node-critical"
 	switch {
-	case strings.HasPrefix(c.Name, systemPrefix) && !critical:
-		f.At("metadata", "name").Forbidden("priority class names with '" + systemPrefix + "' prefix are reserved for system use only")
-	case !critical && c.Value > highestOfUsers:
+	case strings.HasPrefix(c.Name, systemPrefix):
+		if why := notOfSystem(c); why != "" {
+			f.At("metadata", "name").Forbidden("priority class names with '" + systemPrefix + "' prefix are reserved for system use only. error: " + why)
+		}
+	case c.Value > highestOfUsers:
 		f.At("value").Forbidden("maximum allowed value of a user defined priority is 1000000000")
 	}
 	if c.PreemptionPolicy != nil {
 		oneOf(f.At("preemptionPolicy"), *c.PreemptionPolicy, corev1.PreemptLowerPriority, corev1.PreemptNever)
 	}
+}
+
+// systemClasses are the values of the priority classes that a cluster has from its start, by their names.
+func systemClasses() map[string]int32 {
+	return map[string]int32{"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
+}
+
+// notOfSystem returns why a class is none of those, or "".
+func notOfSystem(c *schedulingv1.PriorityClass) string {
+	switch value, known := systemClasses()[c.Name]; {
+	case !known:
+		return c.Name + " is not a known system priority class"
+	case c.Value != value:
+		return fmt.Sprintf("value of %s PriorityClass must be %d", c.Name, value)
+	case c.GlobalDefault:
+		return fmt.Sprintf("globalDefault of %s PriorityClass must be false", c.Name)
+	}
+	return ""
+}
+
+// keepSystemClass refuses to delete a class that a cluster has from its start. Collections are deleted as a whole, as in Kubernetes.
+func keepSystemClass(ctx context.Context, c *schedulingv1.PriorityClass) error {
+	info := request.From(ctx)
+	if _, known := systemClasses()[c.Name]; !known || info != nil && info.Verb == request.VerbDeleteCollection {
+		return nil
+	}
+	of := meta.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
+	return status.Forbidden(of, c.Name, "this is a system priority class and cannot be deleted")
 }
 
 func checkPriorityClassUpdate(c, old *schedulingv1.PriorityClass, f *status.Fields) {

@@ -201,7 +201,7 @@ func scheduling(c *cluster) []registry.Definition {
 	return []registry.Definition{
 		kind[schedulingv1.PriorityClass]{cluster: c, Kind: registry.Kind[schedulingv1.PriorityClass]{
 			Rules: registry.Rules[schedulingv1.PriorityClass]{
-				ValidateCreate: checked(checkPriorityClass), ValidateUpdate: updated(checkPriorityClassUpdate),
+				ValidateCreate: checked(checkPriorityClass), ValidateUpdate: updated(checkPriorityClassUpdate), BeforeDelete: keepSystemClass,
 			},
 
 			Group: "scheduling.k8s.io", Version: "v1", Plural: "priorityclasses", Writes: registry.WriteRules{FixedGeneration: true},

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -33,19 +35,55 @@ func (c *cluster) eviction() registry.Endpoint {
 			if options.UID == "" {
 				options.UID = meta.UID(call.Object.UID)
 			}
-			budgets := ctx // plugins judge the change of a budget, as in kube-apiserver
-			ctx = hookcontext.WithAdmitted(ctx)
-			if !goesAnyway(call.Object) {
-				if err := c.spare(budgets, call.Object, options.DryRun); err != nil {
-					return nil, err
-				}
-			}
-			if err := c.disrupt(ctx, call.Object, &options); err != nil {
-				return nil, err
-			}
-			return nil, registry.For[corev1.Pod](ctx).Delete(ctx, call.Object.Namespace, call.Object.Name, options)
+			return nil, c.evict(ctx, call.Object, options)
 		},
 	}
+}
+
+// evictionTries is how often an eviction looks at a pod that changes.
+const evictionTries = 20
+
+// evict deletes a pod if its budget allows that. A pod that may go because it does not run must not have changed
+// meanwhile: it would be another one for its budget.
+func (c *cluster) evict(ctx context.Context, p *corev1.Pod, o registry.DeleteOptions) error {
+	budgets := ctx // plugins judge the change of a budget, as in kube-apiserver
+	ctx = hookcontext.WithAdmitted(ctx)
+	for tried := 1; ; tried++ {
+		name, seen := "", p.Status.Phase == corev1.PodPending && p.DeletionTimestamp == nil
+		if !goesAnyway(p) {
+			var err error
+			if name, seen, err = c.spare(budgets, p, o.DryRun); err != nil {
+				return err
+			}
+		}
+		err := c.remove(ctx, p, o, seen)
+		switch {
+		case !seen || o.ResourceVersion != 0 || !status.IsConflict(err):
+			return err
+		case name != "":
+			return unsettled(name)
+		case tried == evictionTries:
+			return err
+		}
+		now, gone := registry.For[corev1.Pod](ctx).Get(ctx, p.Namespace, p.Name)
+		if gone != nil || now.UID != p.UID {
+			return cmp.Or(gone, err)
+		}
+		p = now
+	}
+}
+
+// remove deletes a pod. If it has been seen, its state must be that of p.
+func (c *cluster) remove(ctx context.Context, p *corev1.Pod, o registry.DeleteOptions, seen bool) (err error) {
+	if seen && o.ResourceVersion == 0 {
+		if o.ResourceVersion, err = storage.ParseRevision(p.ResourceVersion); err != nil {
+			return err
+		}
+	}
+	if err := c.disrupt(ctx, p, &o); err != nil {
+		return err
+	}
+	return registry.For[corev1.Pod](ctx).Delete(ctx, p.Namespace, p.Name, o)
 }
 
 // disrupt records in a pod that it is being evicted, before it is deleted: a pod with finalizers
@@ -103,14 +141,38 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	if o == nil {
 		return out, nil
 	}
-	out.GracePeriod, out.DryRun = o.GracePeriodSeconds, len(o.DryRun) > 0
-	if o.PropagationPolicy != nil {
+	if problems := badDeletion(o); len(problems) > 0 {
+		return out, status.Invalid(meta.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", problems)
+	}
+	out.GracePeriod, out.DryRun, out.OrphanDependents = o.GracePeriodSeconds, len(o.DryRun) > 0, o.OrphanDependents
+	switch {
+	case o.PropagationPolicy != nil:
 		out.Propagation = meta.DeletionPropagation(*o.PropagationPolicy)
+	case o.OrphanDependents != nil && *o.OrphanDependents:
+		out.Propagation = meta.DeletePropagationOrphan
+	case o.OrphanDependents != nil:
+		out.Propagation = meta.DeletePropagationBackground
 	}
 	if p := o.Preconditions; p != nil {
 		return out, out.Require(&meta.Preconditions{UID: (*meta.UID)(p.UID), ResourceVersion: p.ResourceVersion})
 	}
 	return out, nil
+}
+
+// badDeletion returns what is wrong with the delete options of an eviction.
+func badDeletion(o *metav1.DeleteOptions) []status.FieldError {
+	f := &status.Fields{}
+	if policy := o.PropagationPolicy; policy != nil {
+		at := f.At("propagationPolicy")
+		if o.OrphanDependents != nil {
+			at.Invalid(*policy, "orphanDependents and deletionPropagation cannot be both set")
+		}
+		oneOf(at, *policy, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan)
+	}
+	if slices.ContainsFunc(o.DryRun, func(one string) bool { return one != metav1.DryRunAll }) {
+		f.At("dryRun").NotSupported(o.DryRun, metav1.DryRunAll)
+	}
+	return f.Errors()
 }
 
 // goesAnyway reports whether no budget counts the pod.
@@ -119,31 +181,37 @@ func goesAnyway(p *corev1.Pod) bool {
 }
 
 // spare takes one disruption from the pod's budget, or returns an error if none is left. It repeats
-// when another eviction has changed the budget meanwhile.
-func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) error {
+// when another eviction has changed the budget meanwhile. It returns the name of the budget, and whether it
+// does not count the pod because that is not ready.
+func (c *cluster) spare(ctx context.Context, p *corev1.Pod, dry bool) (name string, uncounted bool, err error) {
 	budget, err := budgetOf(ctx, p)
 	if err != nil || budget == nil {
-		return err
+		return "", false, err
 	}
 	budgets := registry.For[policyv1.PodDisruptionBudget](ctx).Sub("status").With(registry.WriteOptions{
 		DryRun:       dry,
 		FieldManager: "eviction",
 	})
 	_, err = budgets.Modify(ctx, budget.Namespace, budget.Name, func(b *policyv1.PodDisruptionBudget) error {
-		if !isReady(p) && sparesUnready(b) {
+		if uncounted = !isReady(p) && sparesUnready(b); uncounted {
 			return nil
 		}
 		if err := exhausted(b); err != nil {
 			return err
 		}
-		b.Status.DisruptionsAllowed--
+		if b.Status.DisruptionsAllowed--; b.Status.DisruptionsAllowed == 0 {
+			apimeta.SetStatusCondition(&b.Status.Conditions, metav1.Condition{
+				Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason,
+				ObservedGeneration: b.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(c.now()),
+			})
+		}
 		if b.Status.DisruptedPods == nil {
 			b.Status.DisruptedPods = map[string]metav1.Time{}
 		}
 		b.Status.DisruptedPods[p.Name] = metav1.NewTime(c.now())
 		return nil
 	})
-	return err
+	return budget.Name, uncounted, err
 }
 
 func isReady(p *corev1.Pod) bool {
@@ -162,19 +230,40 @@ func sparesUnready(b *policyv1.PodDisruptionBudget) bool {
 
 // exhausted returns why a budget allows no disruption, or nil if it does.
 func exhausted(b *policyv1.PodDisruptionBudget) error {
-	const mostUnconfirmed = 2000 // pods that were evicted and that the budget's controller has not counted yet
-	budgets := meta.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}
+	const mostUnconfirmed = 2000                                                    // pods that were evicted and that the budget's controller has not counted yet
+	budgets := meta.GroupResource{Group: "policy", Resource: "poddisruptionbudget"} // the singular, as Kubernetes has it
 	switch s := b.Status; {
 	case s.ObservedGeneration < b.Generation:
-		return violated(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name))
+		return unsettled(b.Name)
 	case s.DisruptionsAllowed < 0:
 		return status.Forbidden(budgets, b.Name, "pdb disruptions allowed is negative")
 	case len(s.DisruptedPods) > mostUnconfirmed:
 		return status.Forbidden(budgets, b.Name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
 	case s.DisruptionsAllowed == 0:
-		return violated(0, fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy))
+		return violated(0, fmt.Sprintf("The disruption budget %s %s", b.Name, whyExhausted(&s)))
 	}
 	return nil
+}
+
+// unsettled is the error of a budget that is not known well enough for an eviction.
+func unsettled(name string) error {
+	return violated(10, fmt.Sprintf("The disruption budget %s is still being processed by the server.", name))
+}
+
+// whyExhausted says why a budget has no disruption left. Its numbers mean nothing if they could not be counted.
+func whyExhausted(s *policyv1.PodDisruptionBudgetStatus) string {
+	const no = "does not allow evicting pods currently"
+	said := apimeta.FindStatusCondition(s.Conditions, policyv1.DisruptionAllowedCondition)
+	refused := said != nil && said.Status == metav1.ConditionFalse && said.Message != ""
+	switch {
+	case refused && said.Reason == policyv1.SyncFailedReason:
+		return no + " because it failed sync: " + said.Message
+	case s.CurrentHealthy <= s.DesiredHealthy:
+		return fmt.Sprintf("needs %d healthy pods and has %d currently", s.DesiredHealthy, s.CurrentHealthy)
+	case refused:
+		return fmt.Sprintf("%s (%s): %s", no, said.Reason, said.Message)
+	}
+	return no
 }
 
 // violated is the error that clients wait on and repeat the eviction after.
@@ -193,9 +282,7 @@ func budgetOf(ctx context.Context, p *corev1.Pod) (*policyv1.PodDisruptionBudget
 		}
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		switch {
-		case err != nil:
-			return nil, err
-		case !selector.Matches(labels.Set(p.Labels)):
+		case err != nil || !selector.Matches(labels.Set(p.Labels)): // an invalid selector matches nothing
 		case found != nil:
 			return nil, status.Internal(errors.New("more than one budget")).WithMessage("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 		default:

@@ -37,7 +37,10 @@ const (
 	orphanAge   = time.Minute // an IPAddress without a service that is younger stays
 )
 
-var ipAddressResource = meta.GroupVersionResource{Group: networkingv1.GroupName, Version: "v1", Resource: "ipaddresses"}
+var (
+	ipAddressResource = meta.GroupVersionResource{Group: networkingv1.GroupName, Version: "v1", Resource: "ipaddresses"}
+	endpointsResource = meta.GroupVersionResource{Version: "v1", Resource: "endpoints"}
+)
 
 // serverUser is who writes what the server itself needs.
 func serverUser() authn.User {
@@ -58,8 +61,9 @@ func addressesOf(s *corev1.Service) []string {
 	return out
 }
 
-// addressObjects returns the IPAddresses that come and go with a change of a service.
-func addressObjects(old, next registry.Tree) ([]registry.Companion, error) {
+// serviceObjects returns the IPAddresses that come and go with a change of a service. Its endpoints go with it: a new
+// service of the name must not find the old ones, which a controller would remove some time later.
+func serviceObjects(old, next registry.Tree) ([]registry.Companion, error) {
 	var sides [2]*corev1.Service
 	for i, t := range []registry.Tree{old, next} {
 		if t == nil {
@@ -87,6 +91,9 @@ func addressObjects(old, next registry.Tree) ([]registry.Companion, error) {
 		if !slices.Contains(after, ip) {
 			out = append(out, registry.Companion{Target: registry.Target{Resource: ipAddressResource, Name: ip}})
 		}
+	}
+	if gone := sides[0]; gone != nil && sides[1] == nil {
+		out = append(out, registry.Companion{Target: registry.Target{Resource: endpointsResource, Namespace: gone.Namespace, Name: gone.Name}})
 	}
 	return out, nil
 }

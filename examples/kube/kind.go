@@ -108,6 +108,11 @@ func truthAt(path ...string) reading {
 	return func(t registry.Tree) string { return strconv.FormatBool(tree.At(t, path...) == true) }
 }
 
+// textAt reads a text, which may be absent.
+func textAt(path ...string) reading {
+	return func(t registry.Tree) string { return word(tree.At(t, path...)) }
+}
+
 // numberAt reads a whole number, which may be absent.
 func numberAt(path ...string) reading {
 	return func(t registry.Tree) string {

@@ -112,8 +112,8 @@ type Options struct {
 	Features func(gate string) bool
 
 	// FeaturesOff says which features of Kubernetes are off that are on by default, by the names of their gates:
-	// MutablePodResourcesForSuspendedJobs, MutableSchedulingDirectivesForSuspendedJobs and JobManagedBy, without
-	// which statuses of jobs are trusted. Without it none is off.
+	// MutablePodResourcesForSuspendedJobs, MutableSchedulingDirectivesForSuspendedJobs, JobManagedBy, without
+	// which statuses of jobs are trusted, and ClearingNominatedNodeNameAfterBinding. Without it none is off.
 	FeaturesOff func(gate string) bool
 
 	// UntoldValues leaves the values that strings may have out of the published schemas, as Kubernetes does

@@ -45,6 +45,11 @@ func (c *cluster) completeVolume(_ context.Context, v, old *corev1.PersistentVol
 	return nil
 }
 
+// defaultStorageClass are the annotations of the class of claims without a class. The second one is of old installations.
+func defaultStorageClass() []string {
+	return []string{"storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"}
+}
+
 func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVolumeClaim) error {
 	c.protect(&p.ObjectMeta, old == nil, "kubernetes.io/pvc-protection")
 	if old != nil {
@@ -61,7 +66,8 @@ func (c *cluster) completeClaim(ctx context.Context, p, old *corev1.PersistentVo
 		if err != nil {
 			return err
 		}
-		if one.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
+		isDefault := slices.ContainsFunc(defaultStorageClass(), func(a string) bool { return one.Annotations[a] == "true" })
+		if isDefault && (newest == nil || newest.CreationTimestamp.Before(&one.CreationTimestamp)) {
 			newest = one
 		}
 	}

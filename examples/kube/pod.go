@@ -32,7 +32,10 @@ func pods(c *cluster) []registry.Definition {
 				Subresources: podEndpoints(c), Deletion: registry.Deletion{AnswerObject: true, Turn: workloads},
 				Table: registry.Table{Columns: podColumns()},
 			},
-			fill: fillPod, reads: map[string]reading{"spec.hostNetwork": truthAt("spec", "hostNetwork"), "status.podIPs": podIPs},
+			fill: fillPod, reads: map[string]reading{
+				"spec.hostNetwork": truthAt("spec", "hostNetwork"), "status.podIPs": podIPs,
+				"spec.host": textAt("spec", "nodeName"), // what old clients call it
+			},
 			fields: []string{
 				"spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
 				"status.nominatedNodeName", "status.phase", "status.podIP",

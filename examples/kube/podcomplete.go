@@ -26,6 +26,9 @@ func (c *cluster) completePod(ctx context.Context, p, old *corev1.Pod) error {
 		set(&p.Status.QOSClass, old.Status.QOSClass) // which a status need not repeat
 		if old.Spec.NodeName == "" && p.Spec.NodeName != "" {
 			c.scheduled(p)
+			if !c.off(gateForgetsNomination) {
+				p.Status.NominatedNodeName = "" // the pod needs no place to be kept for it any more
+			}
 		}
 		return nil
 	}

@@ -34,6 +34,9 @@ const (
 	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 )
 
+// gateForgetsNomination is the gate of what a binding takes from a pod. It is on by default.
+const gateForgetsNomination = "ClearingNominatedNodeNameAfterBinding"
+
 // off reports whether a feature is off that is on by default.
 func (c *cluster) off(gate string) bool { return c.FeaturesOff != nil && c.FeaturesOff(gate) }
 

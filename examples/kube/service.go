@@ -61,7 +61,7 @@ func services(c *cluster) []registry.Definition {
 					wide(labelColumn("spec.selector")),
 				)},
 			},
-			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, objects: addressObjects, fill: fillService,
+			fields: []string{"spec.clusterIP", "spec.type"}, companions: addressChanges, objects: serviceObjects, fill: fillService,
 		},
 		kind[discoveryv1.EndpointSlice]{cluster: c, Kind: registry.Kind[discoveryv1.EndpointSlice]{
 			Rules: registry.Rules[discoveryv1.EndpointSlice]{

@@ -120,16 +120,13 @@ func (b bootstrap) renew(ctx context.Context, e registry.Objects, t registry.Tar
 // bootstrap returns the objects.
 func (c *cluster) bootstrap() []bootstrap {
 	out := c.ownService()
-	for _, p := range []struct {
-		name, doc string
-		value     int32
-	}{
-		{"system-cluster-critical", "For pods that must run in the cluster, on whichever node.", 2000000000},
-		{"system-node-critical", "For pods that must run on the node they are on.", 2000001000},
+	for _, p := range []struct{ name, doc string }{
+		{"system-cluster-critical", "For pods that must run in the cluster, on whichever node."},
+		{"system-node-critical", "For pods that must run on the node they are on."},
 	} {
 		out = append(out, bootstrap{
 			resource: priorityClassResource,
-			object:   &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: p.value, Description: p.doc},
+			object:   &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: p.name}, Value: systemClasses()[p.name], Description: p.doc},
 		})
 	}
 	return out

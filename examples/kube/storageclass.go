@@ -20,7 +20,7 @@ func storageClasses(c *cluster) []registry.Definition {
 			Group: group, Version: "v1", Plural: "storageclasses", Deletion: answered(),
 			Names: registry.Names{ShortNames: []string{"sc"}}, Scope: registry.ClusterScoped, Writes: still,
 			Table: registry.Table{Columns: []openapi.Column{
-				defaultedName("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
+				defaultedName(defaultStorageClass()...),
 				text("Provisioner", "provisioner", "Who makes volumes."),
 				or("ReclaimPolicy", "reclaimPolicy", "Delete", "What becomes of a volume when its claim is gone."),
 				or("VolumeBindingMode", "volumeBindingMode", "Immediate", "When a claim is bound."),

@@ -213,3 +213,11 @@ func TestUPDATE_TheTimeOfAPhase(t *testing.T) {
 	require.Equal(t, time, patch(`{"lastPhaseTransitionTime":null}`))
 	require.NotContains(t, []any{time, nil}, patch(`{"phase":"Released","lastPhaseTransitionTime":null}`))
 }
+
+// Claims without a class get that of old installations, too, which another annotation marks as the default.
+func TestClaimsGetTheClassOfOldInstallations(t *testing.T) {
+	s := serve(t, Options{})
+	s.must(t, 201, "POST", "/apis/storage.k8s.io/v1/storageclasses", `{"metadata":{"name":"old","annotations":{"storageclass.beta.kubernetes.io/is-default-class":"true"}},"provisioner":"example.com/p"}`)
+	made := s.must(t, 201, "POST", "/api/v1/namespaces/default/persistentvolumeclaims", `{"metadata":{"name":"c"},"spec":{"resources":{"requests":{"storage":"1Gi"}},"accessModes":["ReadWriteOnce"]}}`)
+	require.Equal(t, "old", at(made, "spec", "storageClassName"))
+}

@@ -57,3 +57,12 @@ func (s *target) watched(t *testing.T) (paths []string) {
 	}
 	return paths
 }
+
+// Revisions are numbers in tables, as in kube-apiserver.
+func TestTABLE_RevisionsAreNumbers(t *testing.T) {
+	s := serve(t, Options{})
+	const revisions = "/apis/apps/v1/namespaces/default/controllerrevisions"
+	s.must(t, 201, "POST", revisions, `{"metadata":{"name":"r"},"revision":3,"data":{}}`)
+	table := s.must(t, 200, "GET", revisions, "", "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	require.InDelta(t, 3, list(at(list(table["rows"])[0], "cells"))[2], 0)
+}

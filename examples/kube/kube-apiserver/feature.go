@@ -109,6 +109,8 @@ const (
 	gateSuspendedResources = "MutablePodResourcesForSuspendedJobs"
 	gateSuspendedPlaces    = "MutableSchedulingDirectivesForSuspendedJobs"
 
+	gateForgetsNomination = "ClearingNominatedNodeNameAfterBinding"
+
 	gateSplitLogs    = "PodLogsQuerySplitStreams"
 	gateIssuerEgress = "StructuredAuthenticationConfigurationEgressSelector" // the field egressSelectorType
 
@@ -125,6 +127,7 @@ func usedGates() []string {
 		gateEnums, gateTopologyLabels, gateMutatingPolicies, gateServiceNames, gateDeviceStates, gateIssuerEgress, gateSplitLogs,
 		gateStopSignals, gateWorkloads, gateBundleFiles, gatePodCertificates, gateMaxUnavailable, gateCoordination, gateTaintRules,
 		gateForeignSources, gateVolumeLimits, gateMutableLocations, gateSuspendedResources, gateSuspendedPlaces,
+		gateForgetsNomination,
 	}
 }
 
