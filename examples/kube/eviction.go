@@ -159,7 +159,7 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	return out, nil
 }
 
-// badDeletion returns what is wrong with the delete options of an eviction.
+// badDeletion returns what is wrong with the delete options of an eviction. The server has checked dryRun.
 func badDeletion(o *metav1.DeleteOptions) []status.FieldError {
 	f := &status.Fields{}
 	if policy := o.PropagationPolicy; policy != nil {
@@ -168,9 +168,6 @@ func badDeletion(o *metav1.DeleteOptions) []status.FieldError {
 			at.Invalid(*policy, "orphanDependents and deletionPropagation cannot be both set")
 		}
 		oneOf(at, *policy, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan)
-	}
-	if slices.ContainsFunc(o.DryRun, func(one string) bool { return one != metav1.DryRunAll }) {
-		f.At("dryRun").NotSupported(o.DryRun, metav1.DryRunAll)
 	}
 	return f.Errors()
 }
