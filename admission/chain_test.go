@@ -355,3 +355,23 @@ func TestObserversSeeThePluginsThatHandleAWrite(t *testing.T) {
 	}, heard)
 	require.Nil(t, (*admission.Chain)(nil).Timed(nil))
 }
+
+// An object whose name is yet to be generated has the name in errors that kube-apiserver gives it.
+func TestERR_17_RefusalsNameObjectsWithoutAName(t *testing.T) {
+	pods := meta.GroupVersionResource{Version: "v1", Resource: "pods"}
+	for _, c := range []struct {
+		metadata map[string]any
+		want     string
+	}{
+		{want: "a-", metadata: map[string]any{"generateName": "a-"}},
+		{want: "a", metadata: map[string]any{"generateName": "b-", "name": "a"}},
+		{want: "Unknown", metadata: map[string]any{}},
+		{want: "Unknown"},
+	} {
+		r := &admission.Request{Resource: pods, Object: map[string]any{"metadata": c.metadata}}
+		require.EqualError(t, admission.Denied(r, "no"), `pods "`+c.want+`" is forbidden: no`)
+		r.Name = "n"
+		require.EqualError(t, admission.Denied(r, "no"), `pods "n" is forbidden: no`)
+	}
+	require.EqualError(t, admission.Denied(&admission.Request{Resource: pods}, "no"), `pods "Unknown" is forbidden: no`)
+}

@@ -13,7 +13,8 @@ import (
 type NamespaceGate interface {
 	// AdmitCreate returns the checks that must hold when the creation is committed. If they do not
 	// hold any more, the write asks again. An error is the client's answer: 404 for a namespace
-	// that does not exist, 403 with cause NamespaceTerminating for one that is being deleted.
+	// that does not exist, 403 with cause NamespaceTerminating for one that is being deleted. It calls
+	// the object name, which is what its name will begin with while that is not generated.
 	AdmitCreate(ctx context.Context, store *storage.Store, resource meta.GroupResource, namespace, name string) ([]storage.Op, error)
 }
 

@@ -90,5 +90,5 @@ type Plugin struct {
 
 // Denied is the answer of a plugin that rejects r: 403 Forbidden with reason as its explanation.
 func Denied(r *Request, reason string) error {
-	return status.Forbidden(r.GroupResource(), r.Name, reason)
+	return status.Forbidden(r.GroupResource(), r.NameInErrors(), reason)
 }

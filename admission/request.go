@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -145,6 +146,15 @@ func (r *Request) Labels() (now, before meta.LabelSet) {
 // it may have no name yet: it is its own.
 func (r *Request) HasNamespace() bool {
 	return r.Namespace != "" || r.Resource.GroupResource() == namespaces.GroupResource()
+}
+
+// NameInErrors returns what errors call the object: its name, what its name will begin with while that
+// is not generated, or Unknown, as for reviews. kube-apiserver says the same.
+func (r *Request) NameInErrors() string {
+	metadata, _ := r.Object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	prefix, _ := metadata["generateName"].(string)
+	return cmp.Or(r.Name, name, prefix, "Unknown")
 }
 
 // NamespaceLabels returns the labels of the namespace of the write. For a Namespace they are its

@@ -165,7 +165,7 @@ func (w *walk) concerned(h *hook, at int) (asked, bool, error) {
 	if h.ignores() {
 		return asked{}, false, nil
 	}
-	return asked{}, false, status.Forbidden(w.r.GroupResource(), w.r.Name, err.Error())
+	return asked{}, false, status.Forbidden(w.r.GroupResource(), w.r.NameInErrors(), err.Error())
 }
 
 // conditionError says that match conditions could not be evaluated.

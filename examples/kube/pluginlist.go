@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"cmp"
 	"errors"
 
 	"github.com/kindwright/kindwright/admission"
@@ -15,8 +14,7 @@ var errNoServer = errors.New("there is no server to ask")
 // refused is the answer of a plugin that rejects a write, with the name that Kubernetes shows for an object
 // whose name is yet to be generated.
 func refused(r *admission.Request, why string) *status.Error {
-	name := cmp.Or(r.Name, word(at(r.Object, "metadata", "name")), word(at(r.Object, "metadata", "generateName")), "Unknown")
-	return status.Forbidden(r.GroupResource(), name, why)
+	return status.Forbidden(r.GroupResource(), r.NameInErrors(), why)
 }
 
 // DefaultPlugins returns the plugins that kube-apiserver asks unless they are disabled, and whose work the

@@ -187,6 +187,7 @@ func TestNS_07_CreatesNeedAnExistingNamespace(t *testing.T) {
 			a.refused(403, "Forbidden", `"a" is forbidden: unable to create new content in namespace team because it is being terminated`)
 			a.because("NamespaceTerminating", "metadata.namespace", "namespace team is being terminated")
 		}
+		s.do("POST", team, `{"metadata":{"generateName":"gen-"}}`).refused(403, "Forbidden", `"gen-" is forbidden: unable to create new content`)
 		s.patch(team+"/held", `{"metadata":{"labels":{"a":"b"}}}`) // existing objects can still be changed
 	})
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -59,7 +60,8 @@ func (w *write) askGate(ctx context.Context) ([]storage.Op, error) {
 	if w.opts.DryRun {
 		ctx = hookcontext.WithDryRun(ctx)
 	}
-	checks, err := e.cfg.Gate.AdmitCreate(ctx, e.cfg.Store, w.kind.GroupResource(), namespace, tree.Text(w.sent.new, "metadata", "name"))
+	name := cmp.Or(tree.Text(w.sent.new, "metadata", "name"), tree.Text(w.sent.new, "metadata", "generateName"))
+	checks, err := e.cfg.Gate.AdmitCreate(ctx, e.cfg.Store, w.kind.GroupResource(), namespace, name)
 	if errors.Is(err, storage.ErrUnavailable) {
 		return nil, e.readError(w.kind, "create", err)
 	}
