@@ -55,6 +55,21 @@ func TestREAD_03_SSA_26_AnEmptyListEndsTracking(t *testing.T) {
 	require.Equal(t, []string{"ann Apply", "before-first-apply Update"}, managers(out))
 }
 
+// The stand-in reads JSON patches as the library of kube-apiserver does.
+func TestPATCH_06_JSONPatchesAreReadAsInKubernetes(t *testing.T) {
+	s := run(t, "--data-dir="+t.TempDir())
+	code, out := s.do(t, "master", "POST", configMap, `{"metadata":{"name":"c","finalizers":["x.dev/a","x.dev/b"]},"data":{"k":"v"}}`)
+	require.Equal(t, 201, code, "%v", out)
+	code, out = s.send(t, "PATCH", configMap+"/c", "application/json-patch+json",
+		`[{"op":"replace","path":"/data/new","value":"w"},{"op":"replace","path":"/metadata/finalizers/-1","value":"x.dev/c"}]`)
+	require.Equal(t, 200, code, "%v", out)
+	require.Equal(t, map[string]any{"k": "v", "new": "w"}, out["data"])
+	metadata, _ := out["metadata"].(map[string]any)
+	require.Equal(t, []any{"x.dev/a", "x.dev/c"}, metadata["finalizers"])
+	code, out = s.send(t, "PATCH", configMap+"/c", "application/json-patch+json", `[{"op":"jump","path":"/data"}]`)
+	require.Equal(t, 422, code, "%v", out)
+}
+
 // An object of nearly etcd's limit is stored without its managed fields. An apply, which needs them, is refused.
 func TestSSA_ObjectsNearTheLimit(t *testing.T) {
 	s := run(t, "--data-dir="+t.TempDir())
