@@ -144,13 +144,13 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	if problems := badDeletion(o); len(problems) > 0 {
 		return out, status.Invalid(meta.GroupKind{Group: metav1.GroupName, Kind: "DeleteOptions"}, "", problems)
 	}
-	out.GracePeriod, out.DryRun, out.OrphanDependents = o.GracePeriodSeconds, len(o.DryRun) > 0, o.OrphanDependents
+	out.GracePeriod, out.DryRun, out.OrphanDependents = o.GracePeriodSeconds, len(o.DryRun) > 0, orphans(o)
 	switch {
 	case o.PropagationPolicy != nil:
 		out.Propagation = meta.DeletionPropagation(*o.PropagationPolicy)
-	case o.OrphanDependents != nil && *o.OrphanDependents:
+	case orphans(o) != nil && *orphans(o):
 		out.Propagation = meta.DeletePropagationOrphan
-	case o.OrphanDependents != nil:
+	case orphans(o) != nil:
 		out.Propagation = meta.DeletePropagationBackground
 	}
 	if p := o.Preconditions; p != nil {
@@ -159,12 +159,17 @@ func deletion(o *metav1.DeleteOptions) (registry.DeleteOptions, error) {
 	return out, nil
 }
 
+// orphans is the field that propagationPolicy has replaced. Old clients send it.
+func orphans(o *metav1.DeleteOptions) *bool {
+	return o.OrphanDependents //nolint:staticcheck // see above
+}
+
 // badDeletion returns what is wrong with the delete options of an eviction. The server has checked dryRun.
 func badDeletion(o *metav1.DeleteOptions) []status.FieldError {
 	f := &status.Fields{}
 	if policy := o.PropagationPolicy; policy != nil {
 		at := f.At("propagationPolicy")
-		if o.OrphanDependents != nil {
+		if orphans(o) != nil {
 			at.Invalid(*policy, "orphanDependents and deletionPropagation cannot be both set")
 		}
 		oneOf(at, *policy, metav1.DeletePropagationForeground, metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan)

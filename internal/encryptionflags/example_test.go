@@ -49,6 +49,9 @@ func TestENC_06_FlagsWrapAStore(t *testing.T) {
 	document := "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\nresources:\n- {resources: [secrets], providers: [{identity: {}}]}\n"
 	require.NoError(t, os.WriteFile(path, []byte(document), 0o600))
 	require.NoError(t, f.CheckFile())
+	require.False(t, f.Reloads())
+	require.NoError(t, set.Parse([]string{"--encryption-provider-config-automatic-reload"}))
+	require.True(t, f.Reloads())
 	db, checks, err = f.Wrap(memory.New(), logr.Discard())
 	require.NoError(t, err)
 	_, ok := storage.As[*encrypt.Backend](db)
