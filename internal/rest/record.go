@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/kindwright/kindwright/internal/engine"
 	"github.com/kindwright/kindwright/internal/guard"
@@ -57,6 +58,9 @@ func (c *call) keepObject(form negotiate.Result, entry *watch.Entry) error {
 // default, and a longer one would be cut out of the record anyway.
 const maxKeptList = 10 << 20
 
+// maxRecordTime bounds how long the rows of a record are made: the columns of a definition can take long.
+const maxRecordTime = 10 * time.Second
+
 // keepList records an answer that is a list. It is written a second time for that, because the
 // answer is compressed or not JSON for many clients, and when the record is written: a client that
 // reads slowly must not make the server hold it. A list that is too long is not recorded.
@@ -72,6 +76,11 @@ func (c *call) keepList(form negotiate.Result, l *engine.Listed) error {
 	ctx := context.WithoutCancel(c.r.Context())
 	if again, ok := l.Again(ctx); ok {
 		r.Later = func() []byte {
+			if t, ok := items.(*tables); ok { // its own request has ended by then
+				var end context.CancelFunc
+				t.ctx, end = context.WithTimeout(ctx, maxRecordTime)
+				defer end()
+			}
 			document, err := listDocument(items, l, again)
 			if err != nil {
 				c.opts.Logger.Error(err, "a list could not be written for its audit record", guard.WithStack(err, "resource", l.Served.Resource.GroupResource().String())...)
