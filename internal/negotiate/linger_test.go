@@ -46,9 +46,9 @@ func TestH4_ARefusalCancelsNoLaterRequestOfItsConnection(t *testing.T) {
 	for name, read := range map[string]bool{"the body was read": true, "the body was not read": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var connections []string
+			connections := make(chan string, 2)
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				connections = append(connections, r.RemoteAddr)
+				connections <- r.RemoteAddr
 				if r.Method == http.MethodGet {
 					assert.NoError(t, r.Context().Err())
 					return
@@ -62,17 +62,23 @@ func TestH4_ARefusalCancelsNoLaterRequestOfItsConnection(t *testing.T) {
 				time.Sleep(700 * time.Millisecond)
 			}))
 			defer srv.Close()
-			answer, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}"))
-			require.NoError(t, err)
-			_, err = io.Copy(io.Discard, answer.Body)
-			require.NoError(t, err)
-			require.Equal(t, http.StatusBadRequest, answer.StatusCode)
-			time.Sleep(time.Second) // a request that comes at once would end the look-ahead
-			again, err := srv.Client().Get(srv.URL)
-			require.NoError(t, err)
-			require.NoError(t, again.Body.Close())
-			require.Len(t, connections, 2)
-			require.Equal(t, connections[0], connections[1], "the connection is used again")
+			for {
+				answer, err := srv.Client().Post(srv.URL, "application/json", strings.NewReader("{}"))
+				require.NoError(t, err)
+				_, err = io.Copy(io.Discard, answer.Body)
+				require.NoError(t, err)
+				require.Equal(t, http.StatusBadRequest, answer.StatusCode)
+				time.Sleep(time.Second) // a request that comes at once would end the look-ahead
+				again, err := srv.Client().Get(srv.URL)
+				require.NoError(t, err)
+				require.NoError(t, again.Body.Close())
+				first, second := <-connections, <-connections
+				if answer.Close { // a busy machine has let the deadline pass
+					continue
+				}
+				require.Equal(t, first, second, "the connection is used again")
+				return
+			}
 		})
 	}
 }
