@@ -60,11 +60,10 @@ func appendScalar(dst []byte, v any) []byte {
 func appendString(dst []byte, s string) []byte {
 	start := len(dst)
 	dst = json.AppendString(dst, s)
-	if !strings.ContainsAny(s, "<>&\u2028\u2029") {
+	if !strings.ContainsAny(s, "<>&\u2028\u2029") { // most names need no copy
 		return dst
 	}
-	escaped := strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "\u2028", `\u2028`, "\u2029", `\u2029`).Replace(string(dst[start:]))
-	return append(dst[:start], escaped...)
+	return append(dst[:start], json.EscapeHTML(string(dst[start:]))...)
 }
 
 // parseElement parses one path element. ok is false for an unknown kind of element. A newer version

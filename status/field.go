@@ -145,20 +145,11 @@ func showValue(v any) string {
 	}
 	var text string
 	if b, err := json.Marshal(v); err == nil {
-		text = withEscapes(string(b))
+		text = json.EscapeHTML(string(b)) // as messages of kube-apiserver have it; a text alone is quoted as it is
 	} else if s, ok := v.(fmt.Stringer); ok {
 		text = s.String()
 	} else {
 		text = fmt.Sprintf("%#v", v)
 	}
 	return clip.Text(text, maxShownValue)
-}
-
-// withEscapes escapes what package encoding/json escapes by default, as in messages of kube-apiserver. A text
-// alone is quoted as it is.
-func withEscapes(text string) string {
-	for _, c := range [...][2]string{{"<", `\u003c`}, {">", `\u003e`}, {"&", `\u0026`}, {"\u2028", `\u2028`}, {"\u2029", `\u2029`}} {
-		text = strings.ReplaceAll(text, c[0], c[1])
-	}
-	return text
 }

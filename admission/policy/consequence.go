@@ -10,7 +10,6 @@ import (
 
 	"github.com/kindwright/kindwright/admission"
 	"github.com/kindwright/kindwright/internal/json"
-	"github.com/kindwright/kindwright/internal/tree"
 	"github.com/kindwright/kindwright/meta"
 	"github.com/kindwright/kindwright/status"
 )
@@ -109,10 +108,5 @@ func rejection(r *admission.Request, reason meta.Reason, text string) error {
 	case meta.ReasonRequestEntityTooLarge:
 		code = http.StatusRequestEntityTooLarge
 	}
-	return status.Forbidden(r.GroupResource(), nameIn(r), text).WithReason(reason).WithCode(code).WithCauses(meta.StatusCause{Message: text})
-}
-
-// nameIn is the name of the object in an answer. The server may not have made one yet.
-func nameIn(r *admission.Request) string {
-	return cmp.Or(r.Name, tree.Text(r.Object, "metadata", "name"), tree.Text(r.Object, "metadata", "generateName"), "Unknown")
+	return status.Forbidden(r.GroupResource(), r.NameInErrors(), text).WithReason(reason).WithCode(code).WithCauses(meta.StatusCause{Message: text})
 }

@@ -357,7 +357,7 @@ func (w *walk) mutationAnswer() error {
 		}
 		causes = append(causes, meta.StatusCause{Message: text})
 	}
-	out := status.Forbidden(w.r.GroupResource(), nameIn(w.r), causes[0].Message).WithMessage(causes[0].Message).WithCauses(causes...)
+	out := status.Forbidden(w.r.GroupResource(), w.r.NameInErrors(), causes[0].Message).WithMessage(causes[0].Message).WithCauses(causes...)
 	if reason := w.denials[0].reason; reason != "" {
 		out = out.WithReason(reason)
 	}

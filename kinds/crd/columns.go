@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/kindwright/kindwright/internal/json"
@@ -165,14 +164,11 @@ func printed(v any) any {
 		if err != nil {
 			return nil
 		}
-		return htmlEscaper.Replace(string(text))
+		return json.EscapeHTML(string(text))
 	default:
 		return fmt.Sprint(v)
 	}
 }
-
-// htmlEscaper replaces what package encoding/json escapes by default.
-var htmlEscaper = strings.NewReplacer("<", `\u003c`, ">", `\u003e`, "&", `\u0026`, "\u2028", `\u2028`, "\u2029", `\u2029`)
 
 // fieldNames returns the names in a path of fields, such as .spec.color.
 func fieldNames(path string) ([]string, error) {
